@@ -1,0 +1,69 @@
+//! Commands: what is wanted of a job, by people and by the runtime.
+
+use annals_tasks_sdk::{Done, Payload, TaskError, TaskId, Timestamp};
+
+use super::event::{LogSize, Origin, PauseMode, TaskNumber, ValueDigest, Wait};
+
+/// What is wanted of a job.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Command {
+    /// Start a pending job, or go on with a failed or cancelled one. With `paused` it is opened
+    /// again but held.
+    Execute { paused: bool },
+    /// Start nothing more.
+    Pause { mode: PauseMode },
+    /// Take a pause back.
+    Resume,
+    /// Stop everything and end.
+    Cancel,
+    /// Go on without a task. Without a name: the only one that runs, waits, is interrupted or
+    /// has failed.
+    Skip { task: Option<TaskId>, output: Option<Payload>, cascade: bool },
+    /// Take a task out of the plan.
+    Remove { task: TaskId, cascade: bool },
+    /// What the runtime reports.
+    Report(Report),
+}
+
+/// What the runtime reports.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Report {
+    /// A slot was found for a task that wanted one.
+    Start { task: TaskNumber },
+    /// A task that was ready waits instead.
+    Park { task: TaskNumber, wait: Wait },
+    /// A task that was ready cannot start: its input is wrong.
+    Refuse { task: TaskNumber, error: TaskError },
+    /// An attempt is over.
+    Ended { task: TaskNumber, attempt: u32, outcome: Outcome, log: LogSize },
+    /// An attempt saved a checkpoint.
+    Checkpoint { task: TaskNumber, attempt: u32, value: ValueDigest },
+    /// A time that the job waited for has come.
+    Tick,
+    /// The engine has started: whatever was alive is lost.
+    Recover,
+}
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It gave a result.
+    Completed(Done),
+    /// It gave an error.
+    Failed(TaskError),
+    /// Its timeout fired; whatever it then gave is in the error.
+    TimedOut(TaskError),
+}
+
+/// What a decision needs to know beside the job and the command.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// Who asks.
+    pub origin: Origin,
+    /// What the time is.
+    pub now: Timestamp,
+    /// A number in 0..1 for the jitter of retries.
+    pub random: f64,
+}

@@ -1,0 +1,214 @@
+//! Events: what happened to a job. Appended once, never changed.
+//!
+//! These are the machine's types. Their form on disk is a frozen twin in [`crate::log`].
+
+use std::sync::Arc;
+
+use annals_tasks_sdk::plan::Plan;
+use annals_tasks_sdk::{Exit, Payload, Timestamp};
+
+/// An event with everything that the log keeps of it but its position and its hash.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recorded {
+    /// The event's number in its job, from 1, without gaps.
+    pub seq: u64,
+    /// When it was decided; never before its predecessor in the job.
+    pub time: Timestamp,
+    /// Who caused it.
+    pub origin: Origin,
+    /// What happened.
+    pub event: Event,
+}
+
+/// Who caused an event, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// The name of a person or token; `None` is the engine itself.
+    pub actor: Option<Arc<str>>,
+    /// The id of the request that asked for it.
+    pub request_id: Option<Arc<str>>,
+    /// The reason that was given.
+    pub reason: Option<Arc<str>>,
+}
+
+impl Origin {
+    /// What the engine does of itself.
+    pub const ENGINE: Self = Self { actor: None, request_id: None, reason: None };
+
+    /// Somebody, by name.
+    pub fn actor(name: &str) -> Self {
+        Self { actor: Some(name.into()), ..Self::ENGINE }
+    }
+
+    /// The actor's name, `engine` for the engine itself.
+    pub fn name(&self) -> &str {
+        self.actor.as_deref().unwrap_or("engine")
+    }
+}
+
+/// A task's number in its job: its place in the order of creation, from 1. Never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskNumber(pub u32);
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The job was accepted; always its first event.
+    JobSubmitted(Box<Submitted>),
+    /// The job was released from `pending`.
+    JobStarted,
+    /// A pause was accepted while attempts were alive.
+    PauseRequested { mode: PauseMode },
+    /// The job is quiet.
+    JobPaused,
+    /// The job goes on.
+    JobResumed,
+    /// A cancel was accepted for a job that had started.
+    CancelRequested,
+    /// A skip was accepted while the task's attempt was alive; it takes effect when that is over.
+    SkipRequested { task: TaskNumber, output: Option<Payload> },
+    /// A failed or cancelled job was executed again, running or `held` in `paused`.
+    JobReopened { held: bool },
+    /// Everything is settled.
+    JobCompleted,
+    /// Nothing runs, waits or can start.
+    JobFailed { error: Failure },
+    /// The job was cancelled and nothing of it is alive.
+    JobCancelled,
+    /// An attempt is about to start.
+    AttemptStarted { task: TaskNumber, attempt: u32 },
+    /// An attempt failed.
+    AttemptFailed { task: TaskNumber, attempt: u32, end: AttemptEnd },
+    /// An attempt took longer than its timeout and is over.
+    AttemptTimedOut { task: TaskNumber, attempt: u32, end: AttemptEnd },
+    /// An attempt was stopped by a pause, a cancel, a skip or a shutdown, and is over.
+    AttemptInterrupted { task: TaskNumber, attempt: u32, end: AttemptEnd },
+    /// The engine died while the attempt ran.
+    AttemptLost { task: TaskNumber, attempt: u32 },
+    /// The task waits for something and holds no slot.
+    TaskWaiting { task: TaskNumber, wait: Wait },
+    /// The task's next attempt may start at `due`.
+    RetryScheduled { task: TaskNumber, due: Timestamp },
+    /// The task succeeded; `attempt` is 0 where none was needed, as for `sleep`.
+    TaskCompleted { task: TaskNumber, attempt: u32, output: Payload, exit: Exit, log: LogSize },
+    /// The task failed for good.
+    TaskFailed { task: TaskNumber, error: Failure },
+    /// The task was skipped.
+    TaskSkipped { task: TaskNumber, output: Option<Payload> },
+    /// The task was removed from the plan.
+    TaskRemoved { task: TaskNumber },
+    /// An attempt saved a checkpoint; the value lies beside the record.
+    CheckpointSaved { task: TaskNumber, attempt: u32, value: ValueDigest },
+}
+
+/// How a job came to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submitted {
+    /// What it is to do.
+    pub plan: Plan,
+    /// The workflow that made the plan, where one did.
+    pub workflow: Option<Box<str>>,
+    /// The file that the plan was read from, where it was read from one.
+    pub source: Option<Box<str>>,
+}
+
+/// How a pause treats live attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PauseMode {
+    /// They run to their end.
+    #[default]
+    Drain,
+    /// They are stopped and run again after resume.
+    Interrupt,
+}
+
+/// How an attempt ended without success.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptEnd {
+    /// Why.
+    pub error: Failure,
+    /// Whether another attempt may help.
+    pub retryable: bool,
+    /// How its child process ended, where there was one.
+    pub exit: Exit,
+    /// What it had to give in spite of its failure.
+    pub output: Option<Payload>,
+    /// The size of its step log.
+    pub log: LogSize,
+}
+
+/// A failure: a stable word for programs and a sentence for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// `exit_status`, `timed_out`, `crash_loop`, ...
+    pub code: Box<str>,
+    /// The sentence.
+    pub message: Box<str>,
+}
+
+impl Failure {
+    /// A failure with this code and sentence.
+    pub fn new(code: &str, message: impl Into<Box<str>>) -> Self {
+        Self { code: code.into(), message: message.into() }
+    }
+}
+
+/// What a waiting task waits for, besides its next try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wait {
+    /// A time.
+    Timer { until: Timestamp },
+    /// Its kind, which is not registered here now.
+    Kind,
+}
+
+/// The size of a step log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogSize {
+    /// Bytes that the attempt wrote.
+    pub bytes: u64,
+    /// Lines that the attempt wrote.
+    pub lines: u64,
+}
+
+/// What the log proves about a value that lies beside a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ValueDigest {
+    /// Its length in bytes.
+    pub len: u32,
+    /// Its BLAKE3 hash.
+    pub hash: [u8; 32],
+}
+
+impl Event {
+    /// The event's type as it is written everywhere.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::JobSubmitted(_) => "JobSubmitted",
+            Self::JobStarted => "JobStarted",
+            Self::PauseRequested { .. } => "PauseRequested",
+            Self::JobPaused => "JobPaused",
+            Self::JobResumed => "JobResumed",
+            Self::CancelRequested => "CancelRequested",
+            Self::SkipRequested { .. } => "SkipRequested",
+            Self::JobReopened { .. } => "JobReopened",
+            Self::JobCompleted => "JobCompleted",
+            Self::JobFailed { .. } => "JobFailed",
+            Self::JobCancelled => "JobCancelled",
+            Self::AttemptStarted { .. } => "AttemptStarted",
+            Self::AttemptFailed { .. } => "AttemptFailed",
+            Self::AttemptTimedOut { .. } => "AttemptTimedOut",
+            Self::AttemptInterrupted { .. } => "AttemptInterrupted",
+            Self::AttemptLost { .. } => "AttemptLost",
+            Self::TaskWaiting { .. } => "TaskWaiting",
+            Self::RetryScheduled { .. } => "RetryScheduled",
+            Self::TaskCompleted { .. } => "TaskCompleted",
+            Self::TaskFailed { .. } => "TaskFailed",
+            Self::TaskSkipped { .. } => "TaskSkipped",
+            Self::TaskRemoved { .. } => "TaskRemoved",
+            Self::CheckpointSaved { .. } => "CheckpointSaved",
+        }
+    }
+}

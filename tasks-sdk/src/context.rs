@@ -1,0 +1,150 @@
+//! What a running attempt knows and can do.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::cancel::CancellationToken;
+use crate::{JobId, Payload, PayloadError, TaskError, TaskId, TaskResult};
+
+/// What a running attempt knows and can do. Cloning is cheap.
+#[derive(Clone)]
+pub struct TaskContext(Arc<Inner>);
+
+struct Inner {
+    attempt: AttemptId,
+    token: CancellationToken,
+    checkpoint: Option<Payload>,
+    host: Arc<dyn Host>,
+}
+
+/// Which attempt this is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AttemptId {
+    /// The job.
+    pub job: JobId,
+    /// The task within the job.
+    pub task: TaskId,
+    /// The task's place in the order of creation, from 1; names files and folders.
+    pub number: u32,
+    /// From 1, counted within the task.
+    pub attempt: u32,
+}
+
+/// How far an attempt is. Volatile: it is shown, never logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// How much is done, in units of the task's choice.
+    pub done: u64,
+    /// How much there is; 0 where that is not known.
+    pub total: u64,
+}
+
+/// Where an attempt's output goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error, and what a task logs through `tracing`.
+    Stderr,
+}
+
+/// What carries the calls of a [`TaskContext`]: the engine, or a fake in tests.
+#[async_trait]
+pub trait Host: Send + Sync {
+    /// Shows progress; `message` is kept from before where it is `None`.
+    fn progress(&self, progress: Option<Progress>, message: Option<String>);
+    /// Makes `value` durable as the task's checkpoint.
+    async fn checkpoint(&self, value: Payload) -> TaskResult<()>;
+    /// The output of a task that has completed, or was skipped with a substitute.
+    fn output_of(&self, task: &str) -> Option<Payload>;
+    /// Appends bytes to the attempt's step log.
+    fn log(&self, stream: Stream, bytes: &[u8]);
+}
+
+impl TaskContext {
+    /// Puts a context together; what runs attempts calls this.
+    pub fn new(
+        attempt: AttemptId,
+        token: CancellationToken,
+        checkpoint: Option<Payload>,
+        host: Arc<dyn Host>,
+    ) -> Self {
+        Self(Arc::new(Inner { attempt, token, checkpoint, host }))
+    }
+
+    /// Which attempt this is.
+    pub fn attempt(&self) -> &AttemptId {
+        &self.0.attempt
+    }
+
+    /// A key for services that accept one: equal for all attempts of this task, different for
+    /// any other task of any job.
+    pub fn idempotency_key(&self) -> String {
+        let AttemptId { job, task, .. } = &self.0.attempt;
+        format!("{job}:{task}")
+    }
+
+    /// The token that fires when the attempt is told to stop.
+    pub fn token(&self) -> &CancellationToken {
+        &self.0.token
+    }
+
+    /// Resolves when the attempt is told to stop.
+    pub async fn cancelled(&self) {
+        self.0.token.cancelled().await;
+    }
+
+    /// Ends a task between two pieces of work: `cx.ensure_live()?`.
+    pub fn ensure_live(&self) -> TaskResult<()> {
+        if self.0.token.is_cancelled() { Err(TaskError::cancelled()) } else { Ok(()) }
+    }
+
+    /// Waits for `future`, or for the order to stop, whichever comes first. What `future` had
+    /// not finished by then is dropped.
+    pub async fn or_cancelled<F: Future>(&self, future: F) -> TaskResult<F::Output> {
+        let output = self.0.token.run_until_cancelled(future).await;
+        output.ok_or_else(TaskError::cancelled)
+    }
+
+    /// Shows how far the attempt is. Volatile: it is shown, never logged.
+    pub fn progress(&self, progress: Progress) {
+        self.0.host.progress(Some(progress), None);
+    }
+
+    /// Shows what the attempt is doing, in a few words. Volatile.
+    pub fn message(&self, message: impl Into<String>) {
+        self.0.host.progress(None, Some(message.into()));
+    }
+
+    /// The last checkpoint of this task, from whichever attempt.
+    pub fn restore<S: DeserializeOwned>(&self) -> Result<Option<S>, PayloadError> {
+        self.0.checkpoint.as_ref().map(Payload::to).transpose()
+    }
+
+    /// Keeps `state` for the attempts to come; durable when this returns.
+    pub async fn checkpoint<S: Serialize + Sync + ?Sized>(&self, state: &S) -> TaskResult<()> {
+        self.0.host.checkpoint(Payload::of(state)?).await
+    }
+
+    /// The output of an earlier task of the job.
+    ///
+    /// Fails without retry where that task has none, or one that is no `T`.
+    pub fn output_of<T: DeserializeOwned>(&self, task: &str) -> TaskResult<T> {
+        let output = self.0.host.output_of(task).ok_or_else(|| {
+            TaskError::new("missing_output", format!("task {task:?} has no output")).give_up()
+        })?;
+        output.to().map_err(|error| {
+            let detail = format!("the output of task {task:?} has another shape: {error}");
+            TaskError::new("bad_input", detail).give_up()
+        })
+    }
+
+    /// Appends bytes to the attempt's step log.
+    pub fn log(&self, stream: Stream, bytes: &[u8]) {
+        self.0.host.log(stream, bytes);
+    }
+}

@@ -1,0 +1,194 @@
+//! JSON read level by level, so that the digits of numbers and the places of faults are kept.
+//!
+//! `serde_json::Value` would round numbers that fit no machine type, and its
+//! `arbitrary_precision` feature changes the programs of everyone who links this crate.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::payload::PayloadError;
+
+/// Deeper values are refused: readers elsewhere overflow their stacks on them.
+const DEPTH_MAX: usize = 128;
+
+/// One level of a JSON value: its parts are still text.
+pub(crate) enum Level<'a> {
+    /// `null`, `true`, `false` or a number, as its text.
+    Scalar(&'a str),
+    /// A string, decoded.
+    Text(String),
+    /// The elements of an array.
+    Array(Vec<&'a str>),
+    /// The members of an object in their order.
+    Object(Vec<(String, &'a str)>),
+}
+
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
+}
+
+/// Reads the outermost level of `text`.
+pub(crate) fn level(text: &str) -> Result<Level<'_>, serde_json::Error> {
+    Ok(match text.trim_start().as_bytes().first() {
+        Some(b'{') => {
+            let members: Members<'_> = serde_json::from_str(text)?;
+            Level::Object(members.0.into_iter().map(|(key, raw)| (key, raw.get())).collect())
+        }
+        Some(b'[') => {
+            let elements: Vec<&RawValue> = serde_json::from_str(text)?;
+            Level::Array(elements.into_iter().map(RawValue::get).collect())
+        }
+        Some(b'"') => Level::Text(serde_json::from_str(text)?),
+        _ => Level::Scalar(serde_json::from_str::<&RawValue>(text)?.get()),
+    })
+}
+
+/// Appends one step to a JSON Pointer.
+pub(crate) fn join(pointer: &str, step: &str) -> String {
+    format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1"))
+}
+
+pub(crate) fn check(text: &str) -> Result<(), PayloadError> {
+    // The whole is checked first, because what is no JSON has a line and a column there.
+    serde_json::from_str::<&RawValue>(text)
+        .map_err(|error| PayloadError { pointer: String::new(), detail: error.to_string() })?;
+    check_at(text, "", DEPTH_MAX)
+}
+
+fn check_at(text: &str, pointer: &str, depth: usize) -> Result<(), PayloadError> {
+    let fault = |detail: String| PayloadError { pointer: pointer.into(), detail };
+    let inner = depth.checked_sub(1);
+    let parts = match level(text).map_err(|error| fault(error.to_string()))? {
+        Level::Scalar(_) | Level::Text(_) => return Ok(()),
+        Level::Array(elements) => {
+            let numbered = elements.into_iter().enumerate();
+            numbered.map(|(index, part)| (index.to_string(), part)).collect()
+        }
+        Level::Object(members) => {
+            let mut seen = HashSet::new();
+            if let Some((key, _)) = members.iter().find(|(key, _)| !seen.insert(key.as_str())) {
+                return Err(fault(format!("the key {key:?} stands twice in one object")));
+            }
+            members
+        }
+    };
+    let Some(inner) = inner else {
+        return Err(fault(format!("the value is nested more than {DEPTH_MAX} levels deep")));
+    };
+    parts.iter().try_for_each(|(step, part)| check_at(part, &join(pointer, step), inner))
+}
+
+pub(crate) fn pointer<'a>(text: &'a str, pointer: &str) -> Option<&'a str> {
+    let Some(rest) = pointer.strip_prefix('/') else {
+        return pointer.is_empty().then_some(text.trim());
+    };
+    let mut here = text;
+    for step in rest.split('/') {
+        let step = step.replace("~1", "/").replace("~0", "~");
+        here = match level(here).ok()? {
+            Level::Object(members) => members.into_iter().find(|(key, _)| *key == step)?.1,
+            Level::Array(elements) => {
+                let canonical = step == "0" || !step.starts_with('0');
+                let digits = !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit());
+                if !canonical || !digits {
+                    return None;
+                }
+                elements.get(step.parse::<usize>().ok()?)?
+            }
+            Level::Scalar(_) | Level::Text(_) => return None,
+        };
+    }
+    Some(here)
+}
+
+pub(crate) fn same_value(one: &str, other: &str) -> bool {
+    match (level(one), level(other)) {
+        (Ok(Level::Scalar(one)), Ok(Level::Scalar(other))) => one == other,
+        (Ok(Level::Text(one)), Ok(Level::Text(other))) => one == other,
+        (Ok(Level::Array(one)), Ok(Level::Array(other))) => {
+            one.len() == other.len()
+                && one.iter().zip(other).all(|(one, other)| same_value(one, other))
+        }
+        (Ok(Level::Object(mut one)), Ok(Level::Object(mut other))) => {
+            one.sort_unstable();
+            other.sort_unstable();
+            one.len() == other.len()
+                && one.iter().zip(&other).all(|((key, part), (other_key, other_part))| {
+                    key == other_key && same_value(part, other_part)
+                })
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Payload;
+
+    #[test]
+    fn digits_and_depth_are_kept() {
+        for text in ["9007199254740993", "-0", "1e400", "1.0", "[18446744073709551616]"] {
+            assert_eq!(Payload::parse(text).unwrap().as_str(), text);
+        }
+        let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(Payload::parse(&deep(127)).is_ok());
+        assert!(Payload::parse(&deep(200)).is_err());
+    }
+
+    #[test]
+    fn what_readers_would_read_differently_is_refused_with_its_place() {
+        let error = Payload::parse(r#"{"a": {"b": 1, "b": 2}}"#).unwrap_err();
+        assert_eq!(error.pointer, "/a");
+        assert!(error.detail.contains("twice"));
+        let error = Payload::parse(r#"["\ud800"]"#).unwrap_err();
+        assert_eq!(error.pointer, "/0");
+        for text in ["", "NaN", "Infinity", "1 2", "{", "01"] {
+            assert!(Payload::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn same_value_looks_through_spelling_but_not_digits() {
+        let same =
+            |one, other| Payload::parse(one).unwrap().same_value(&Payload::parse(other).unwrap());
+        assert!(same(r#"{"a":1,"b":"\u0041"}"#, r#"{ "b": "A", "a": 1 }"#));
+        assert!(!same("1", "1.0"));
+        assert!(!same("[1]", "[1,2]"));
+        assert!(!same("{}", "[]"));
+    }
+
+    #[test]
+    fn pointers_follow_rfc_6901() {
+        let payload = Payload::parse(r#"{"a/b": {"~": [10, 11]}, "": 7}"#).unwrap();
+        let at = |pointer| payload.pointer(pointer).map(|part| part.as_str().to_owned());
+        assert_eq!(at("/a~1b/~0/1").as_deref(), Some("11"));
+        assert_eq!(at("/").as_deref(), Some("7"));
+        assert_eq!(at("/a~1b/~0/01"), None);
+        assert_eq!(at("/a~1b/~0/-"), None);
+        assert_eq!(at("nonsense"), None);
+    }
+}
