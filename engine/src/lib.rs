@@ -1,1 +1,5 @@
-//! Engine.
+//! The engine of Annals.
+#![forbid(unsafe_code)]
+
+pub mod job;
+pub mod log;

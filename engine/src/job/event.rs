@@ -59,7 +59,10 @@ pub enum Event {
     /// The job was released from `pending`.
     JobStarted,
     /// A pause was accepted while attempts were alive.
-    PauseRequested { mode: PauseMode },
+    PauseRequested {
+        /// How it treats live attempts.
+        mode: PauseMode,
+    },
     /// The job is quiet.
     JobPaused,
     /// The job goes on.

@@ -55,3 +55,6 @@ pub struct ReadRow {
     /// The hash of each event.
     pub hashes: Vec<[u8; 32]>,
 }
+
+mod row;
+pub use row::JobRow;
