@@ -1,4 +1,4 @@
-//! The engine of Annals.
+//! The engine of Annals: a pure job state machine, an event log, and the runtime that joins them.
 #![forbid(unsafe_code)]
 
 pub mod job;

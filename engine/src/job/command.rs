@@ -55,6 +55,8 @@ pub enum Outcome {
     Failed(TaskError),
     /// Its timeout fired; whatever it then gave is in the error.
     TimedOut(TaskError),
+    /// It was told to stop, and ended without a result.
+    Interrupted(TaskError),
 }
 
 /// What a decision needs to know beside the job and the command.
@@ -66,4 +68,21 @@ pub struct Context {
     pub now: Timestamp,
     /// A number in 0..1 for the jitter of retries.
     pub random: f64,
+    /// What losses mean.
+    pub losses: LossRule,
+}
+
+/// When a task that the engine keeps dying under is suspected, and when it is given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LossRule {
+    /// After so many losses in a row a task is a suspect: suspects run one at a time.
+    pub suspect_after: u32,
+    /// After so many more it fails with `crash_loop`.
+    pub fail_after: u32,
+}
+
+impl Default for LossRule {
+    fn default() -> Self {
+        Self { suspect_after: 3, fail_after: 3 }
+    }
 }

@@ -16,6 +16,8 @@ pub struct Recorded {
     pub time: Timestamp,
     /// Who caused it.
     pub origin: Origin,
+    /// Whether an accepted command begins with it; counts the job's revision.
+    pub leads: bool,
     /// What happened.
     pub event: Event,
 }

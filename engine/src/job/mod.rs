@@ -1,13 +1,31 @@
 //! The job state machine: pure. Nothing below does I/O, reads a clock, draws a random number or
 //! awaits; all of that comes in with the command.
+//!
+//! Three total functions make it up: [`decide`] turns a command into events, [`Job::evolve`]
+//! takes an event in, and [`Job::effects`] tells what the runtime must do. [`step`] strings the
+//! first two together.
 
 mod command;
+mod decide;
+mod effect;
 mod event;
+mod evolve;
+mod graph;
+mod references;
+mod rejection;
+mod retry;
+mod state;
 mod status;
 
-pub use command::{Command, Context, Outcome, Report};
+pub use command::{Command, Context, LossRule, Outcome, Report};
+pub use decide::{StepError, begin, decide, step, submit};
+pub use effect::Effect;
 pub use event::{
     AttemptEnd, Event, Failure, LogSize, Origin, PauseMode, Recorded, Submitted, TaskNumber,
     ValueDigest, Wait,
 };
+pub use evolve::Illegal;
+pub use references::Dependant;
+pub use rejection::Rejection;
+pub use state::{Attempt, Checkpoint, Counts, Header, Job, Task, Waiting};
 pub use status::{AttemptOutcome, Intent, JobStatus, TaskStatus};

@@ -1,0 +1,70 @@
+//! Execute, pause, resume and cancel.
+
+use super::refuse;
+use crate::job::event::{Event, PauseMode};
+use crate::job::rejection::Rejection;
+use crate::job::state::Job;
+use crate::job::status::{Intent, JobStatus};
+
+pub(super) fn execute(job: &Job, paused: bool) -> Result<Vec<Event>, Rejection> {
+    match (job.status, job.intent) {
+        (_, Some(Intent::Pause)) | (JobStatus::Paused, None) => {
+            Err(refuse(job, "execute", ": resume it"))
+        }
+        (_, Some(Intent::Cancel | Intent::Fail)) => {
+            Err(refuse(job, "execute", ": wait until that is over"))
+        }
+        (JobStatus::Pending, None) if paused => Ok(vec![Event::JobPaused]),
+        (JobStatus::Pending, None) => Ok(vec![Event::JobStarted]),
+        (JobStatus::Running | JobStatus::Completed, None) => Ok(Vec::new()),
+        (JobStatus::Failed | JobStatus::Cancelled, None) => {
+            Ok(vec![Event::JobReopened { held: paused }])
+        }
+    }
+}
+
+pub(super) fn pause(job: &Job, mode: PauseMode) -> Result<Vec<Event>, Rejection> {
+    match (job.status, job.intent) {
+        (JobStatus::Pending, _) => Ok(vec![Event::JobPaused]),
+        (JobStatus::Running, None) => Ok(vec![Event::PauseRequested { mode }]),
+        (JobStatus::Running, Some(Intent::Pause)) => {
+            let hardens = mode == PauseMode::Interrupt
+                && job.live().any(|(_, task)| {
+                    task.live_attempt().is_some_and(|attempt| attempt.stop.is_none())
+                });
+            Ok(if hardens { vec![Event::PauseRequested { mode }] } else { Vec::new() })
+        }
+        (JobStatus::Paused, None) => Ok(Vec::new()),
+        _ => Err(refuse(job, "pause", "")),
+    }
+}
+
+pub(super) fn resume(job: &Job) -> Result<Vec<Event>, Rejection> {
+    match (job.status, job.intent) {
+        (JobStatus::Pending | JobStatus::Running, None) => Ok(Vec::new()),
+        (JobStatus::Running, Some(Intent::Pause)) | (JobStatus::Paused, None) => {
+            Ok(vec![Event::JobResumed])
+        }
+        (JobStatus::Failed | JobStatus::Cancelled, None) => {
+            Err(refuse(job, "resume", ": execute it"))
+        }
+        _ => Err(refuse(job, "resume", "")),
+    }
+}
+
+pub(super) fn cancel(job: &Job) -> Result<Vec<Event>, Rejection> {
+    match (job.status, job.intent) {
+        // What never started, or has failed, has nothing to stop.
+        (JobStatus::Pending | JobStatus::Failed, None) => Ok(vec![Event::JobCancelled]),
+        (JobStatus::Running | JobStatus::Paused, None | Some(Intent::Pause))
+            if job.started.is_none() =>
+        {
+            Ok(vec![Event::JobCancelled])
+        }
+        (JobStatus::Running | JobStatus::Paused, None | Some(Intent::Pause)) => {
+            Ok(vec![Event::CancelRequested])
+        }
+        (_, Some(Intent::Cancel | Intent::Fail)) | (JobStatus::Cancelled, None) => Ok(Vec::new()),
+        _ => Err(refuse(job, "cancel", ": nothing of it is left to stop")),
+    }
+}

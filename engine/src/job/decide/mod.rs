@@ -1,0 +1,134 @@
+//! Decide: what a command makes happen. A file per family of commands; every arm answers.
+
+mod conclude;
+mod edit;
+mod lifecycle;
+mod report;
+mod submit;
+
+pub use submit::submit;
+
+use annals_tasks_sdk::JobId;
+
+use super::command::{Command, Context};
+use super::event::{Event, Origin, Recorded};
+use super::evolve::Illegal;
+use super::rejection::Rejection;
+use super::state::Job;
+use super::status::{Intent, JobStatus};
+
+/// What a command makes happen to a job; nothing is changed yet.
+///
+/// An empty list is an acceptance too: what was asked for already holds.
+pub fn decide(job: &Job, command: Command, cx: &Context) -> Result<Vec<Event>, Rejection> {
+    match command {
+        Command::Execute { paused } => lifecycle::execute(job, paused),
+        Command::Pause { mode } => lifecycle::pause(job, mode),
+        Command::Resume => lifecycle::resume(job),
+        Command::Cancel => lifecycle::cancel(job),
+        Command::Skip { task, output, cascade } => {
+            edit::skip(job, task.as_ref(), output.as_ref(), cascade)
+        }
+        Command::Remove { task, cascade } => edit::remove(job, &task, cascade),
+        Command::Report(report) => Ok(report::report(job, report, cx)),
+    }
+}
+
+/// Why a step could not be taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StepError {
+    /// The command was refused.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// The machine contradicts itself.
+    #[error(transparent)]
+    Illegal(#[from] Illegal),
+}
+
+/// Decides, evolves, and then draws the conclusions, such as that the job is over.
+///
+/// Gives the events in the order in which they were taken in. After an error other than a
+/// rejection the job must not be used any more.
+pub fn step(job: &mut Job, command: Command, cx: &Context) -> Result<Vec<Recorded>, StepError> {
+    let reported = matches!(command, Command::Report(_));
+    let events = decide(job, command, cx)?;
+    let mut recorded = Vec::with_capacity(events.len() + 1);
+    for event in events {
+        let leads = !reported && recorded.is_empty();
+        take_in(job, event, cx.origin.clone(), leads, cx, &mut recorded)?;
+    }
+    while let Some(event) = conclude::conclude(job) {
+        // A conclusion that is the direct answer to a command is that command's own.
+        let leads = !reported && recorded.is_empty();
+        let origin = if leads { cx.origin.clone() } else { Origin::ENGINE };
+        take_in(job, event, origin, leads, cx, &mut recorded)?;
+    }
+    Ok(recorded)
+}
+
+/// Begins a job: its first events, and the state that they make.
+pub fn begin(id: JobId, events: Vec<Event>, cx: &Context) -> Result<(Job, Vec<Recorded>), Illegal> {
+    let mut events = events.into_iter();
+    let first = events.next().ok_or_else(|| Illegal {
+        job: id,
+        seq: 1,
+        event: "nothing",
+        why: "a history begins with JobSubmitted".into(),
+    })?;
+    let origin = cx.origin.clone();
+    let first = Recorded { seq: 1, time: cx.now, origin, leads: true, event: first };
+    let mut job = Job::begin(id, &first)?;
+    let mut recorded = vec![first];
+    for event in events {
+        take_in(&mut job, event, Origin::ENGINE, false, cx, &mut recorded)?;
+    }
+    Ok((job, recorded))
+}
+
+fn take_in(
+    job: &mut Job,
+    event: Event,
+    origin: Origin,
+    leads: bool,
+    cx: &Context,
+    recorded: &mut Vec<Recorded>,
+) -> Result<(), Illegal> {
+    let time = cx.now.max(job.time);
+    let next = Recorded { seq: job.seq + 1, time, origin, leads, event };
+    job.evolve(&next)?;
+    recorded.push(next);
+    Ok(())
+}
+
+/// Refuses a command because of the job's status.
+fn refuse(job: &Job, command: &str, advice: &str) -> Rejection {
+    let state = match job.intent {
+        Some(Intent::Pause) => "being paused",
+        Some(Intent::Cancel) => "being cancelled",
+        Some(Intent::Fail) => "failing",
+        None => job.status.as_str(),
+    };
+    Rejection {
+        code: "not_in_this_status",
+        message: format!("cannot {command} a job that is {state}{advice}"),
+        status: job.status,
+        allowed: allowed(job),
+        dependants: Vec::new(),
+    }
+}
+
+/// The commands that the job's status would let through now.
+fn allowed(job: &Job) -> Vec<&'static str> {
+    let words: &[&str] = match (job.status, job.intent) {
+        (_, Some(Intent::Cancel | Intent::Fail)) => &["cancel"],
+        (_, Some(Intent::Pause)) => &["pause", "resume", "cancel", "skip", "remove"],
+        (JobStatus::Pending, None) => &["execute", "pause", "resume", "cancel", "skip", "remove"],
+        (JobStatus::Running, None) => &["execute", "pause", "resume", "cancel", "skip", "remove"],
+        (JobStatus::Paused, None) => &["pause", "resume", "cancel", "skip", "remove"],
+        (JobStatus::Completed, None) => &["execute"],
+        (JobStatus::Failed | JobStatus::Cancelled, None) => {
+            &["execute", "cancel", "skip", "remove"]
+        }
+    };
+    words.to_vec()
+}

@@ -1,0 +1,187 @@
+//! What the runtime reports: starts, ends, timers, and its own death.
+//!
+//! A report that does not fit the job's state comes too late and is dropped: the order of
+//! appended events decides every race.
+
+use annals_tasks_sdk::plan::OnFailure;
+use annals_tasks_sdk::{Done, Exit, Payload, TaskError};
+
+use crate::job::command::{Context, Outcome, Report};
+use crate::job::event::{AttemptEnd, Event, Failure, LogSize, PauseMode, TaskNumber};
+use crate::job::state::{Job, Task};
+use crate::job::status::{Intent, JobStatus};
+
+pub(super) fn report(job: &Job, report: Report, cx: &Context) -> Vec<Event> {
+    match report {
+        Report::Start { task } => start(job, task, cx),
+        Report::Park { task, wait } if job.is_wanted(task, cx.now) => {
+            vec![Event::TaskWaiting { task, wait }]
+        }
+        Report::Refuse { task, error } if job.is_wanted(task, cx.now) => {
+            fail(job, task, Failure::new(error.code(), error.message()))
+        }
+        Report::Park { .. } | Report::Refuse { .. } => Vec::new(),
+        Report::Ended { task, attempt, outcome, log } => match live(job, task, attempt) {
+            Some(at) => ended(job, at, task, attempt, outcome, log, cx),
+            None => Vec::new(),
+        },
+        Report::Checkpoint { task, attempt, value } => match live(job, task, attempt) {
+            Some(_) => vec![Event::CheckpointSaved { task, attempt, value }],
+            None => Vec::new(),
+        },
+        Report::Tick if job.dispatches() => {
+            let due = job.due_timers(cx.now);
+            due.map(|task| Event::TaskCompleted {
+                task,
+                attempt: 0,
+                output: Payload::NULL,
+                exit: Exit::default(),
+                log: LogSize::default(),
+            })
+            .collect()
+        }
+        Report::Tick => Vec::new(),
+        Report::Recover => recover(job, cx),
+    }
+}
+
+/// The task whose attempt this is, if that attempt is alive still.
+fn live(job: &Job, task: TaskNumber, attempt: u32) -> Option<&Task> {
+    let task = job.task(task)?;
+    task.live_attempt().filter(|live| live.number == attempt).map(|_| task)
+}
+
+fn start(job: &Job, task: TaskNumber, cx: &Context) -> Vec<Event> {
+    let Some(at) = job.task(task).filter(|_| job.is_wanted(task, cx.now)) else {
+        return Vec::new();
+    };
+    match job.input_of(at) {
+        Ok(_) => {
+            let attempt = crate::job::state::count(at.attempts.len()) + 1;
+            vec![Event::AttemptStarted { task, attempt }]
+        }
+        // Another attempt would find the same: this is never retried.
+        Err(missing) => fail(job, task, missing),
+    }
+}
+
+fn ended(
+    job: &Job,
+    at: &Task,
+    task: TaskNumber,
+    attempt: u32,
+    outcome: Outcome,
+    log: LogSize,
+    cx: &Context,
+) -> Vec<Event> {
+    let told_to_stop = at.live_attempt().is_some_and(|live| live.stop.is_some());
+    match outcome {
+        Outcome::Completed(Done { output, exit }) => {
+            vec![Event::TaskCompleted { task, attempt, output, exit, log }]
+        }
+        Outcome::Interrupted(error) => {
+            let end = end_of(&error, log);
+            let over = Event::AttemptInterrupted { task, attempt, end };
+            [over].into_iter().chain(skipped(at, task)).collect()
+        }
+        Outcome::Failed(error) if told_to_stop => {
+            let end = end_of(&error, log);
+            let over = Event::AttemptInterrupted { task, attempt, end };
+            [over].into_iter().chain(skipped(at, task)).collect()
+        }
+        Outcome::Failed(error) => {
+            let end = end_of(&error, log);
+            let next = after_failure(job, at, task, &end, cx);
+            [Event::AttemptFailed { task, attempt, end }].into_iter().chain(next).collect()
+        }
+        Outcome::TimedOut(error) => {
+            let end = end_of(&error, log);
+            let next = after_failure(job, at, task, &end, cx);
+            [Event::AttemptTimedOut { task, attempt, end }].into_iter().chain(next).collect()
+        }
+    }
+}
+
+fn end_of(error: &TaskError, log: LogSize) -> AttemptEnd {
+    AttemptEnd {
+        error: Failure::new(error.code(), error.message()),
+        retryable: error.is_retryable(),
+        exit: error.exit().clone(),
+        output: error.output().cloned(),
+        log,
+    }
+}
+
+/// The skip that waited for the attempt to end.
+fn skipped(at: &Task, task: TaskNumber) -> Option<Event> {
+    at.skip.as_ref().map(|output| Event::TaskSkipped { task, output: (**output).clone() })
+}
+
+fn after_failure(
+    job: &Job,
+    at: &Task,
+    task: TaskNumber,
+    end: &AttemptEnd,
+    cx: &Context,
+) -> Vec<Event> {
+    if let Some(skip) = skipped(at, task) {
+        return vec![skip];
+    }
+    if matches!(job.intent, Some(Intent::Cancel | Intent::Fail)) {
+        return Vec::new();
+    }
+    match at.retry_due(end, cx.now.max(job.time), cx.random) {
+        Some(due) => vec![Event::RetryScheduled { task, due }],
+        None => fail(job, task, end.error.clone()),
+    }
+}
+
+fn fail(job: &Job, task: TaskNumber, error: Failure) -> Vec<Event> {
+    let pauses = job.task(task).is_some_and(|task| task.spec.policy.on_failure == OnFailure::Pause);
+    let mut events = vec![Event::TaskFailed { task, error }];
+    if pauses {
+        events.extend(pause(job));
+    }
+    events
+}
+
+fn pause(job: &Job) -> Option<Event> {
+    let open = job.status == JobStatus::Running && job.intent.is_none();
+    open.then_some(Event::PauseRequested { mode: PauseMode::Drain })
+}
+
+/// The engine has started: every attempt that was alive is lost.
+fn recover(job: &Job, cx: &Context) -> Vec<Event> {
+    use annals_tasks_sdk::plan::OnLost;
+    let mut events = Vec::new();
+    let mut pauses = false;
+    for (task, at) in job.live() {
+        let Some(attempt) = at.live_attempt() else { continue };
+        events.push(Event::AttemptLost { task, attempt: attempt.number });
+        let losses = at.losses + 1;
+        if let Some(skip) = skipped(at, task) {
+            events.push(skip);
+        } else if matches!(job.intent, Some(Intent::Cancel | Intent::Fail)) {
+            // The job ends; the task stays interrupted.
+        } else if at.spec.policy.on_lost == OnLost::Fail {
+            let message = "the engine died while the attempt ran";
+            events.extend(fail_only(task, "lost", message.into()));
+            pauses |= at.spec.policy.on_failure == OnFailure::Pause;
+        } else if losses >= cx.losses.suspect_after + cx.losses.fail_after {
+            let message = format!(
+                "the process died during attempt {}, {losses} times in a row",
+                attempt.number
+            );
+            events.extend(fail_only(task, "crash_loop", message));
+            pauses |= at.spec.policy.on_failure == OnFailure::Pause;
+        } else {
+            pauses |= at.spec.policy.on_lost == OnLost::Pause;
+        }
+    }
+    events.extend(pause(job).filter(|_| pauses));
+    events
+}
+
+fn fail_only(task: TaskNumber, code: &str, message: String) -> Option<Event> {
+    Some(Event::TaskFailed { task, error: Failure::new(code, message) })
+}

@@ -1,0 +1,118 @@
+//! Effects: what the runtime must do for a job now. They are levels, computed from the state and
+//! reconciled by task and attempt, so a restart needs no path of its own.
+
+use annals_tasks_sdk::Timestamp;
+use annals_tasks_sdk::cancel::StopReason;
+
+use super::command::LossRule;
+use super::event::TaskNumber;
+use super::state::{Job, Waiting, number};
+
+/// What the runtime must do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Effect {
+    /// This attempt is to be alive.
+    Run {
+        /// The task.
+        task: TaskNumber,
+        /// The attempt.
+        attempt: u32,
+    },
+    /// This live attempt is to end.
+    Stop {
+        /// The task.
+        task: TaskNumber,
+        /// The attempt.
+        attempt: u32,
+        /// Why.
+        reason: StopReason,
+    },
+    /// This task wants a slot.
+    Want {
+        /// The task.
+        task: TaskNumber,
+        /// Whether it may run only while no other suspect does.
+        suspect: bool,
+    },
+    /// The job has something to do at this time, which may have passed.
+    Wake {
+        /// When.
+        at: Timestamp,
+    },
+}
+
+impl Job {
+    /// What must be done for this job at `now`.
+    pub fn effects(&self, now: Timestamp, rule: LossRule) -> impl Iterator<Item = Effect> {
+        let live = self.live.iter().flat_map(|&at| self.live_effects(at));
+        let open = self.dispatches();
+        let wants = self.wanted(now).take_while(move |_| open).map(move |at| Effect::Want {
+            task: number(at),
+            suspect: self.tasks[at as usize].losses >= rule.suspect_after,
+        });
+        let wake = self.next_wake(now).filter(|_| open).map(|at| Effect::Wake { at });
+        live.chain(wants).chain(wake)
+    }
+
+    fn live_effects(&self, at: u32) -> impl Iterator<Item = Effect> {
+        let task = number(at);
+        let attempt = self.tasks[at as usize].live_attempt();
+        let run = attempt.map(|live| Effect::Run { task, attempt: live.number });
+        let stop = attempt.and_then(|live| {
+            live.stop.map(|reason| Effect::Stop { task, attempt: live.number, reason })
+        });
+        run.into_iter().chain(stop)
+    }
+
+    /// Tasks that could start at `now`: ready ones in the order of the plan, those whose back-off
+    /// is over, and those whose kind was missing, since the runtime knows whether it still is.
+    fn wanted(&self, now: Timestamp) -> impl Iterator<Item = u32> {
+        let ready = self.ready.iter().map(|&(_, at)| at);
+        let due = self.timed.iter().take_while(move |&&(due, _)| due <= now).map(|&(_, at)| at);
+        let retries = due
+            .filter(|&at| matches!(self.tasks[at as usize].waiting, Some(Waiting::Retry { .. })));
+        ready.chain(retries).chain(self.kindless.iter().copied())
+    }
+
+    /// The first time at which something is to happen that no want already says.
+    fn next_wake(&self, now: Timestamp) -> Option<Timestamp> {
+        let is_timer =
+            |at: u32| matches!(self.tasks[at as usize].waiting, Some(Waiting::Timer { .. }));
+        self.timed.iter().find(|&&(due, at)| due > now || is_timer(at)).map(|&(due, _)| due)
+    }
+
+    /// Whether the runtime may start this task at `now`.
+    pub(super) fn is_wanted(&self, task: TaskNumber, now: Timestamp) -> bool {
+        let Some(at) = super::state::index(task) else { return false };
+        let Some(task) = self.tasks.get(at as usize) else { return false };
+        let due = match task.waiting {
+            None => self.ready.contains(&(task.rank, at)),
+            Some(Waiting::Retry { until }) => until <= now,
+            Some(Waiting::Timer { .. }) => false,
+            Some(Waiting::Kind) => true,
+        };
+        due && self.dispatches()
+    }
+
+    /// Timers that have gone off by `now`.
+    pub(super) fn due_timers(&self, now: Timestamp) -> impl Iterator<Item = TaskNumber> {
+        let due = self.timed.iter().take_while(move |&&(due, _)| due <= now);
+        due.filter(|&&(_, at)| {
+            matches!(self.tasks[at as usize].waiting, Some(Waiting::Timer { .. }))
+        })
+        .map(|&(_, at)| number(at))
+    }
+
+    /// When the job must be looked at again if nothing else happens; `None` when nothing of it
+    /// waits for a time, or it is held.
+    pub fn due(&self) -> Option<Timestamp> {
+        self.timed.first().filter(|_| self.dispatches()).map(|&(due, _)| due)
+    }
+
+    /// Whether the job has something to do at once: attempts alive, tasks that could start, or an
+    /// intent on its way.
+    pub fn is_active(&self) -> bool {
+        self.is_live() || (self.dispatches() && !self.ready.is_empty()) || self.intent.is_some()
+    }
+}

@@ -1,0 +1,521 @@
+//! Evolve: what an event makes of a job. Replay is a fold of it.
+//!
+//! Every arm checks before it changes anything, so that an event that cannot follow leaves the
+//! job as it was.
+
+use annals_tasks_sdk::cancel::StopReason;
+use annals_tasks_sdk::plan::OnFailure;
+use annals_tasks_sdk::{JobId, Payload, Timestamp};
+
+use super::event::{AttemptEnd, Event, PauseMode, Recorded, Submitted, TaskNumber, Wait};
+use super::graph;
+use super::state::{Attempt, Checkpoint, Counts, Header, Job, Task, Waiting, count, index};
+use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
+
+/// An event that cannot follow on the job's history: the log is damaged, or the code is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("event {seq} ({event}) of job {job} cannot stand there: {why}")]
+pub struct Illegal {
+    /// The job.
+    pub job: JobId,
+    /// The number of the event.
+    pub seq: u64,
+    /// Its type.
+    pub event: &'static str,
+    /// Why not.
+    pub why: String,
+}
+
+impl Job {
+    /// Begins a job from its first event.
+    pub fn begin(id: JobId, first: &Recorded) -> Result<Self, Illegal> {
+        let illegal =
+            |why: String| Illegal { job: id, seq: first.seq, event: first.event.type_name(), why };
+        let Event::JobSubmitted(submitted) = &first.event else {
+            return Err(illegal("a history begins with JobSubmitted".into()));
+        };
+        if first.seq != 1 {
+            return Err(illegal("the first event has number 1".into()));
+        }
+        let needs = graph::resolve(&submitted.plan.tasks)
+            .map_err(|need| illegal(format!("its plan needs the unknown task {need:?}")))?;
+        Ok(Self::submitted(id, first.time, submitted, needs))
+    }
+
+    fn submitted(id: JobId, time: Timestamp, submitted: &Submitted, needs: Vec<Vec<u32>>) -> Self {
+        let Submitted { plan, workflow, source } = submitted;
+        let tasks: Vec<Task> = plan
+            .tasks
+            .iter()
+            .zip(0..)
+            .map(|(spec, rank)| Task {
+                spec: spec.clone(),
+                rank,
+                needs: Vec::new(),
+                dependants: Vec::new(),
+                unmet: 0,
+                settled: false,
+                status: TaskStatus::Pending,
+                waiting: None,
+                attempts: Vec::new(),
+                output: None,
+                error: None,
+                skip: None,
+                checkpoint: None,
+                losses: 0,
+                budget_from: 0,
+            })
+            .collect();
+        let order: Vec<u32> = (0..count(tasks.len())).collect();
+        let mut names = order.clone();
+        names.sort_unstable_by(|&a, &b| tasks[a as usize].spec.id.cmp(&tasks[b as usize].spec.id));
+        let header = Header {
+            name: plan.name.clone(),
+            labels: plan.labels.clone(),
+            input: plan.input.clone(),
+            start: plan.start,
+            output: plan.output.clone(),
+            workflow: workflow.clone(),
+            source: source.clone(),
+        };
+        let mut job = Self {
+            id,
+            seq: 1,
+            revision: 1,
+            time,
+            header,
+            status: JobStatus::Pending,
+            intent: None,
+            created: time,
+            started: None,
+            finished: None,
+            error: None,
+            tasks,
+            order,
+            names,
+            ready: std::collections::BTreeSet::new(),
+            live: std::collections::BTreeSet::new(),
+            timed: std::collections::BTreeSet::new(),
+            kindless: std::collections::BTreeSet::new(),
+            failed: Vec::new(),
+            unsettled: 0,
+            counts: Counts::default(),
+        };
+        job.link(needs);
+        job
+    }
+
+    /// Takes the next event in. On an error the job is as it was.
+    pub fn evolve(&mut self, next: &Recorded) -> Result<(), Illegal> {
+        let illegal = |why: String| Illegal {
+            job: self.id,
+            seq: next.seq,
+            event: next.event.type_name(),
+            why,
+        };
+        if next.seq != self.seq + 1 {
+            return Err(illegal(format!("it follows event {}", self.seq)));
+        }
+        if next.time < self.time {
+            return Err(illegal("its time is before that of its predecessor".into()));
+        }
+        self.may_follow(&next.event).map_err(illegal)?;
+        self.seq = next.seq;
+        self.time = next.time;
+        self.revision += u64::from(next.leads);
+        self.take_in(&next.event);
+        Ok(())
+    }
+
+    /// The checks of [`Job::evolve`]: nothing here changes anything.
+    fn may_follow(&self, event: &Event) -> Result<(), String> {
+        let in_status = |allowed: &[JobStatus]| {
+            if allowed.contains(&self.status) {
+                Ok(())
+            } else {
+                Err(format!("the job is {}", self.status))
+            }
+        };
+        let quiet = || if self.is_live() { Err("an attempt is alive".to_owned()) } else { Ok(()) };
+        use JobStatus::{Cancelled, Failed, Paused, Pending, Running};
+        match event {
+            Event::JobSubmitted(_) => Err("a job is submitted once".into()),
+            Event::JobStarted => in_status(&[Pending]),
+            Event::PauseRequested { .. } => in_status(&[Running]),
+            Event::JobPaused => in_status(&[Pending, Running]).and_then(|()| quiet()),
+            Event::JobResumed => in_status(&[Running, Paused]),
+            Event::CancelRequested => in_status(&[Running, Paused]),
+            Event::JobReopened { .. } => in_status(&[Failed, Cancelled]),
+            Event::JobCompleted | Event::JobFailed { .. } => {
+                in_status(&[Running]).and_then(|()| quiet())
+            }
+            Event::JobCancelled => {
+                in_status(&[Pending, Running, Paused, Failed]).and_then(|()| quiet())
+            }
+            Event::AttemptStarted { task, attempt } => self.may_start(*task, *attempt),
+            Event::AttemptFailed { task, attempt, .. }
+            | Event::AttemptTimedOut { task, attempt, .. }
+            | Event::AttemptInterrupted { task, attempt, .. }
+            | Event::AttemptLost { task, attempt }
+            | Event::CheckpointSaved { task, attempt, .. } => self.has_live(*task, *attempt),
+            Event::TaskCompleted { task, attempt: 0, .. } => {
+                in_status(&[Running])?;
+                match self.at(*task)?.waiting {
+                    Some(Waiting::Timer { .. }) => Ok(()),
+                    _ => Err("the task does not wait for a time".into()),
+                }
+            }
+            Event::TaskCompleted { task, attempt, .. } => self.has_live(*task, *attempt),
+            Event::SkipRequested { task, .. } => self
+                .at(*task)?
+                .live_attempt()
+                .map_or_else(|| Err("no attempt of the task is alive".into()), |_| Ok(())),
+            Event::TaskWaiting { task, .. } | Event::RetryScheduled { task, .. } => {
+                in_status(&[Running])?;
+                self.is_open(*task)
+            }
+            Event::TaskFailed { task, .. } => {
+                in_status(&[Running])?;
+                self.is_open(*task)
+            }
+            Event::TaskSkipped { task, .. } | Event::TaskRemoved { task } => {
+                in_status(&[Pending, Running, Paused, Failed, Cancelled])?;
+                self.is_open(*task)?;
+                let status = self.at(*task)?.status;
+                let again =
+                    matches!(event, Event::TaskSkipped { .. }) && status == TaskStatus::Skipped;
+                if again || status == TaskStatus::Removed {
+                    return Err(format!("the task is {status}"));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn at(&self, task: TaskNumber) -> Result<&Task, String> {
+        self.task(task).ok_or_else(|| format!("the job has no task number {}", task.0))
+    }
+
+    fn may_start(&self, task: TaskNumber, attempt: u32) -> Result<(), String> {
+        let at = self.at(task)?;
+        if !self.dispatches() {
+            return Err("the job starts nothing now".into());
+        }
+        let startable = matches!(
+            at.status,
+            TaskStatus::Pending | TaskStatus::Interrupted | TaskStatus::Waiting
+        );
+        if !startable || at.unmet > 0 {
+            return Err(format!("task {} is not ready", at.spec.id));
+        }
+        if attempt as usize != at.attempts.len() + 1 {
+            return Err(format!("task {} had {} attempts", at.spec.id, at.attempts.len()));
+        }
+        Ok(())
+    }
+
+    fn has_live(&self, task: TaskNumber, attempt: u32) -> Result<(), String> {
+        let at = self.at(task)?;
+        match at.live_attempt() {
+            Some(live) if live.number == attempt => Ok(()),
+            _ => Err(format!("attempt {attempt} of task {} is not alive", at.spec.id)),
+        }
+    }
+
+    /// Whether a task is unsettled and has no live attempt.
+    fn is_open(&self, task: TaskNumber) -> Result<(), String> {
+        let at = self.at(task)?;
+        if at.settled || at.live_attempt().is_some() {
+            return Err(format!("task {} is {}", at.spec.id, at.status));
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, event: &Event) {
+        match event {
+            Event::JobSubmitted(_) => {}
+            Event::JobStarted => {
+                self.status = JobStatus::Running;
+                self.started = Some(self.time);
+            }
+            Event::PauseRequested { mode } => {
+                self.intent = Some(Intent::Pause);
+                if *mode == PauseMode::Interrupt {
+                    self.tell_all_to_stop(StopReason::Pause);
+                }
+            }
+            Event::JobPaused => {
+                self.status = JobStatus::Paused;
+                self.intent = None;
+            }
+            Event::JobResumed => self.resumed(),
+            Event::CancelRequested => {
+                self.intent = Some(Intent::Cancel);
+                self.tell_all_to_stop(StopReason::Cancel);
+            }
+            Event::JobReopened { held } => self.reopened(*held),
+            Event::JobCompleted => self.end(JobStatus::Completed),
+            Event::JobFailed { error } => {
+                self.end(JobStatus::Failed);
+                self.error = Some(error.clone());
+            }
+            Event::JobCancelled => self.end(JobStatus::Cancelled),
+            _ => self.take_in_of_task(event),
+        }
+    }
+
+    fn take_in_of_task(&mut self, event: &Event) {
+        use AttemptOutcome::{Failed, Interrupted, TimedOut};
+        match event {
+            Event::AttemptStarted { task, attempt } => self.attempt_started(*task, *attempt),
+            Event::AttemptFailed { task, end, .. } => self.attempt_over(*task, Failed, end),
+            Event::AttemptTimedOut { task, end, .. } => self.attempt_over(*task, TimedOut, end),
+            Event::AttemptInterrupted { task, end, .. } => {
+                self.attempt_over(*task, Interrupted, end);
+            }
+            Event::AttemptLost { task, .. } => {
+                self.attempt_ended(*task, AttemptOutcome::Lost);
+                self.on(*task, |task| task.losses += 1);
+            }
+            Event::TaskWaiting { task, wait } => self.wait(
+                *task,
+                match *wait {
+                    Wait::Timer { until } => Waiting::Timer { until },
+                    Wait::Kind => Waiting::Kind,
+                },
+            ),
+            Event::RetryScheduled { task, due } => {
+                self.wait(*task, Waiting::Retry { until: *due });
+            }
+            Event::TaskCompleted { task, attempt, output, exit, log } => {
+                if *attempt > 0 {
+                    self.attempt_ended(*task, AttemptOutcome::Completed);
+                }
+                self.on(*task, |task| {
+                    if let Some(attempt) = task.attempts.last_mut().filter(|_| *attempt > 0) {
+                        attempt.exit = exit.clone();
+                        attempt.log = *log;
+                    }
+                    task.losses = 0;
+                    task.skip = None;
+                });
+                self.counts.completed += 1;
+                self.close(*task, TaskStatus::Completed, Some(output.clone()));
+            }
+            Event::TaskFailed { task, error } => {
+                self.on(*task, |task| task.error = Some(Box::new(error.clone())));
+                self.task_failed(*task);
+            }
+            Event::TaskSkipped { task, output } => {
+                self.counts.skipped += 1;
+                self.close(*task, TaskStatus::Skipped, output.clone());
+            }
+            Event::TaskRemoved { task } => self.task_removed(*task),
+            Event::SkipRequested { task, output } => self.on(*task, |task| {
+                task.skip = Some(Box::new(output.clone()));
+                task.tell_to_stop(StopReason::Skip);
+            }),
+            Event::CheckpointSaved { task, attempt, value } => self.on(*task, |task| {
+                let saved = Checkpoint { attempt: *attempt, value: *value };
+                task.checkpoint = Some(Box::new(saved));
+            }),
+            _ => {}
+        }
+    }
+
+    fn on(&mut self, task: TaskNumber, change: impl FnOnce(&mut Task)) {
+        if let Some(at) = index(task).and_then(|at| self.tasks.get_mut(at as usize)) {
+            change(at);
+        }
+    }
+
+    fn tell_all_to_stop(&mut self, reason: StopReason) {
+        for &at in &self.live {
+            self.tasks[at as usize].tell_to_stop(reason);
+        }
+    }
+
+    fn end(&mut self, status: JobStatus) {
+        self.status = status;
+        self.intent = None;
+        self.finished = Some(self.time);
+        self.error = None;
+        let waiting: Vec<u32> =
+            self.timed.iter().map(|&(_, at)| at).chain(self.kindless.iter().copied()).collect();
+        for at in waiting {
+            self.set_status(at, TaskStatus::Interrupted, None);
+        }
+    }
+
+    /// A resume is also the consent to try again what paused the job by failing.
+    fn resumed(&mut self) {
+        let never_started = self.started.is_none();
+        self.status = if never_started { JobStatus::Pending } else { JobStatus::Running };
+        self.intent = None;
+        let pauses =
+            |job: &Self, at: u32| job.tasks[at as usize].spec.policy.on_failure == OnFailure::Pause;
+        let again: Vec<u32> = self.failed.iter().copied().filter(|&at| pauses(self, at)).collect();
+        for at in again {
+            self.try_afresh(at);
+        }
+        for task in &mut self.tasks {
+            task.losses = 0;
+        }
+    }
+
+    fn reopened(&mut self, held: bool) {
+        self.status = if held { JobStatus::Paused } else { JobStatus::Running };
+        self.error = None;
+        self.finished = None;
+        if self.started.is_none() && !held {
+            self.started = Some(self.time);
+        }
+        for at in std::mem::take(&mut self.failed) {
+            self.try_afresh(at);
+        }
+        for task in self.tasks.iter_mut().filter(|task| !task.settled) {
+            task.losses = 0;
+            task.budget_from = count(task.attempts.len());
+        }
+    }
+
+    /// A failed task becomes one that was never tried, but for its attempts and checkpoint.
+    fn try_afresh(&mut self, at: u32) {
+        self.failed.retain(|&other| other != at);
+        let task = &mut self.tasks[at as usize];
+        task.error = None;
+        task.budget_from = count(task.attempts.len());
+        self.set_status(at, TaskStatus::Pending, None);
+    }
+
+    fn attempt_started(&mut self, task: TaskNumber, number: u32) {
+        let Some(at) = index(task) else { return };
+        let started = self.time;
+        self.set_status(at, TaskStatus::Running, None);
+        self.live.insert(at);
+        self.tasks[at as usize].attempts.push(Attempt {
+            number,
+            started,
+            finished: None,
+            outcome: None,
+            stop: None,
+            end: None,
+            exit: annals_tasks_sdk::Exit::default(),
+            log: super::event::LogSize::default(),
+        });
+    }
+
+    fn attempt_over(&mut self, task: TaskNumber, outcome: AttemptOutcome, end: &AttemptEnd) {
+        self.attempt_ended(task, outcome);
+        self.on(task, |task| {
+            task.losses = 0;
+            if let Some(attempt) = task.attempts.last_mut() {
+                attempt.log = end.log;
+                attempt.end = Some(Box::new(end.clone()));
+            }
+        });
+    }
+
+    /// Between attempts a task is `interrupted`, until the next event says what becomes of it.
+    fn attempt_ended(&mut self, task: TaskNumber, outcome: AttemptOutcome) {
+        let Some(at) = index(task) else { return };
+        let time = self.time;
+        self.live.remove(&at);
+        if let Some(attempt) = self.tasks[at as usize].attempts.last_mut() {
+            attempt.outcome = Some(outcome);
+            attempt.finished = Some(time);
+        }
+        self.set_status(at, TaskStatus::Interrupted, None);
+    }
+
+    fn wait(&mut self, task: TaskNumber, waiting: Waiting) {
+        if let Some(at) = index(task) {
+            self.set_status(at, TaskStatus::Waiting, Some(waiting));
+        }
+    }
+
+    fn task_failed(&mut self, task: TaskNumber) {
+        let Some(at) = index(task) else { return };
+        self.set_status(at, TaskStatus::Failed, None);
+        if self.tasks[at as usize].spec.policy.on_failure == OnFailure::Continue {
+            self.counts.tolerated += 1;
+            self.settle(at);
+        } else {
+            self.failed.push(at);
+        }
+    }
+
+    fn task_removed(&mut self, task: TaskNumber) {
+        let Some(at) = index(task) else { return };
+        let (before, moved) = self.relinked(at);
+        if self.tasks[at as usize].status == TaskStatus::Skipped {
+            self.counts.skipped -= 1;
+        }
+        self.counts.removed += 1;
+        for &dependant in &moved {
+            self.set_need(dependant, before);
+        }
+        self.close(task, TaskStatus::Removed, None);
+        for dependant in moved {
+            self.settle_or_refresh(dependant);
+        }
+    }
+
+    /// Gives a task the status with which it is done for, and settles it where it can be.
+    fn close(&mut self, task: TaskNumber, status: TaskStatus, output: Option<Payload>) {
+        let Some(at) = index(task) else { return };
+        self.failed.retain(|&other| other != at);
+        self.set_status(at, status, None);
+        let task = &mut self.tasks[at as usize];
+        task.skip = None;
+        task.error = None;
+        task.output = output;
+        self.settle_or_refresh(at);
+    }
+
+    fn settle_or_refresh(&mut self, at: u32) {
+        let task = &self.tasks[at as usize];
+        let done = task.is_passed_over() || task.status == TaskStatus::Completed;
+        if done && task.unmet == 0 {
+            self.settle(at);
+        } else {
+            self.refresh(at);
+        }
+    }
+
+    /// The one place that changes a task's status, so that the sets follow it.
+    fn set_status(&mut self, at: u32, status: TaskStatus, waiting: Option<Waiting>) {
+        let task = &mut self.tasks[at as usize];
+        match std::mem::replace(&mut task.waiting, waiting) {
+            Some(Waiting::Retry { until } | Waiting::Timer { until }) => {
+                self.timed.remove(&(until, at));
+            }
+            Some(Waiting::Kind) => {
+                self.kindless.remove(&at);
+            }
+            None => {}
+        }
+        task.status = status;
+        match waiting {
+            Some(Waiting::Retry { until } | Waiting::Timer { until }) => {
+                self.timed.insert((until, at));
+            }
+            Some(Waiting::Kind) => {
+                self.kindless.insert(at);
+            }
+            None => {}
+        }
+        self.refresh(at);
+    }
+}
+
+impl Task {
+    fn tell_to_stop(&mut self, reason: StopReason) {
+        if let Some(attempt) = self.attempts.last_mut().filter(|at| at.outcome.is_none()) {
+            // A cancel takes over from a pause; anything else came first and stands.
+            if attempt.stop.is_none() || reason == StopReason::Cancel {
+                attempt.stop = Some(reason);
+            }
+        }
+    }
+}

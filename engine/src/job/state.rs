@@ -1,0 +1,349 @@
+//! The state of a job: a fold over its events, and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use annals_tasks_sdk::cancel::StopReason;
+use annals_tasks_sdk::plan::{OnFailure, Start, TaskSpec};
+use annals_tasks_sdk::{Exit, JobId, Payload, Timestamp};
+
+use super::event::{AttemptEnd, Failure, LogSize, TaskNumber, ValueDigest};
+use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
+
+/// A job as its events have made it.
+///
+/// Beside what the events say, it keeps which tasks are ready, live and timed, so that a command
+/// on a job of ten thousand tasks costs what it touches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    pub(super) id: JobId,
+    pub(super) seq: u64,
+    pub(super) revision: u64,
+    pub(super) time: Timestamp,
+    pub(super) header: Header,
+    pub(super) status: JobStatus,
+    pub(super) intent: Option<Intent>,
+    pub(super) created: Timestamp,
+    pub(super) started: Option<Timestamp>,
+    pub(super) finished: Option<Timestamp>,
+    pub(super) error: Option<Failure>,
+    pub(super) tasks: Vec<Task>,
+    /// Indices into `tasks` in the order of the plan.
+    pub(super) order: Vec<u32>,
+    /// Indices into `tasks` in the order of their ids.
+    pub(super) names: Vec<u32>,
+    /// Tasks that could start now, by rank and index.
+    pub(super) ready: BTreeSet<(u32, u32)>,
+    /// Tasks with a live attempt.
+    pub(super) live: BTreeSet<u32>,
+    /// Tasks that wait for a time.
+    pub(super) timed: BTreeSet<(Timestamp, u32)>,
+    /// Tasks that wait for their kind.
+    pub(super) kindless: BTreeSet<u32>,
+    /// Tasks that failed and are not settled, in the order in which they failed.
+    pub(super) failed: Vec<u32>,
+    pub(super) unsettled: u32,
+    pub(super) counts: Counts,
+}
+
+/// What a plan says beside its tasks, and where it came from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Header {
+    /// The plan's name.
+    pub name: Box<str>,
+    /// Its labels.
+    pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// Its input.
+    pub input: Payload,
+    /// When it starts.
+    pub start: Start,
+    /// What the job gives, with references.
+    pub output: Option<Payload>,
+    /// The workflow that made it.
+    pub workflow: Option<Box<str>>,
+    /// The file that it was read from.
+    pub source: Option<Box<str>>,
+}
+
+/// How many tasks stand where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Completed tasks.
+    pub completed: u32,
+    /// Skipped tasks.
+    pub skipped: u32,
+    /// Removed tasks.
+    pub removed: u32,
+    /// Tasks that failed and are settled all the same.
+    pub tolerated: u32,
+}
+
+/// A task as the events have made it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    /// What the plan says of it.
+    pub spec: TaskSpec,
+    pub(super) rank: u32,
+    /// The tasks that it needs, resolved.
+    pub(super) needs: Vec<u32>,
+    /// The tasks that need it.
+    pub(super) dependants: Vec<u32>,
+    /// How many of `needs` are not settled.
+    pub(super) unmet: u32,
+    pub(super) settled: bool,
+    pub(super) status: TaskStatus,
+    pub(super) waiting: Option<Waiting>,
+    pub(super) attempts: Vec<Attempt>,
+    pub(super) output: Option<Payload>,
+    pub(super) error: Option<Box<Failure>>,
+    /// A skip that takes effect when the live attempt is over, with its substitute output.
+    pub(super) skip: Option<Box<Option<Payload>>>,
+    pub(super) checkpoint: Option<Box<Checkpoint>>,
+    /// How often in a row the engine died while the task ran.
+    pub(super) losses: u32,
+    /// How many attempts came before the present retry budget.
+    pub(super) budget_from: u32,
+}
+
+/// What a waiting task waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Waiting {
+    /// Its next attempt.
+    Retry {
+        /// Not before this time.
+        until: Timestamp,
+    },
+    /// A time.
+    Timer {
+        /// Until when.
+        until: Timestamp,
+    },
+    /// Its kind, which is not registered here now.
+    Kind,
+}
+
+/// The last checkpoint of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The attempt that saved it.
+    pub attempt: u32,
+    /// What the log proves about its value.
+    pub value: ValueDigest,
+}
+
+/// One execution of a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempt {
+    /// From 1 in its task.
+    pub number: u32,
+    /// When it was started.
+    pub started: Timestamp,
+    /// When it was over.
+    pub finished: Option<Timestamp>,
+    /// How it ended; `None` while it is alive.
+    pub outcome: Option<AttemptOutcome>,
+    /// Why it was told to stop, if it was.
+    pub stop: Option<StopReason>,
+    /// Its error and what goes with it.
+    pub end: Option<Box<AttemptEnd>>,
+    /// How its child process ended, where there was one and it succeeded.
+    pub exit: Exit,
+    /// The size of its step log.
+    pub log: LogSize,
+}
+
+impl Job {
+    /// The job's id.
+    pub fn id(&self) -> JobId {
+        self.id
+    }
+
+    /// The number of its last event.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// How many accepted commands have changed it; the submission is the first.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The time of its last event.
+    pub fn time(&self) -> Timestamp {
+        self.time
+    }
+
+    /// What the plan says beside its tasks.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Its status.
+    pub fn status(&self) -> JobStatus {
+        self.status
+    }
+
+    /// What it is on its way to.
+    pub fn intent(&self) -> Option<Intent> {
+        self.intent
+    }
+
+    /// When it was submitted.
+    pub fn created(&self) -> Timestamp {
+        self.created
+    }
+
+    /// When it started.
+    pub fn started(&self) -> Option<Timestamp> {
+        self.started
+    }
+
+    /// When its run ended.
+    pub fn finished(&self) -> Option<Timestamp> {
+        self.finished
+    }
+
+    /// Its tasks in the order of the plan, removed ones included.
+    pub fn tasks(&self) -> impl ExactSizeIterator<Item = (TaskNumber, &Task)> {
+        self.order.iter().map(|&index| (number(index), &self.tasks[index as usize]))
+    }
+
+    /// A task by its number.
+    pub fn task(&self, task: TaskNumber) -> Option<&Task> {
+        self.tasks.get(index(task)? as usize)
+    }
+
+    /// A task's number by its id.
+    pub fn find(&self, id: &str) -> Option<TaskNumber> {
+        let id_of = |&at: &u32| self.tasks[at as usize].spec.id.as_str();
+        let place = self.names.binary_search_by(|at| id_of(at).cmp(id)).ok()?;
+        Some(number(self.names[place]))
+    }
+
+    /// The ids of the tasks that a task needs, resolved, removed ones passed over.
+    pub fn needs_of(&self, task: &Task) -> Vec<&str> {
+        let needed = task.needs.iter().map(|&need| &self.tasks[need as usize]);
+        needed.map(|need| need.spec.id.as_str()).collect()
+    }
+
+    /// How many tasks stand where.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// How many tasks have not been removed.
+    pub fn total_tasks(&self) -> u32 {
+        count(self.tasks.len()) - self.counts.removed
+    }
+
+    /// How many tasks are not settled.
+    pub fn unsettled(&self) -> u32 {
+        self.unsettled
+    }
+
+    /// Why the job failed or is about to: the failure of the first task that is failed still, or
+    /// the job's own.
+    pub fn error(&self) -> Option<(&Failure, Option<TaskNumber>)> {
+        if let Some(error) = &self.error {
+            let from = self.failed.first().filter(|&&at| {
+                self.tasks[at as usize].error.as_deref().is_some_and(|own| own == error)
+            });
+            return Some((error, from.map(|&at| number(at))));
+        }
+        let &first = self.failed.first()?;
+        self.tasks[first as usize].error.as_deref().map(|error| (error, Some(number(first))))
+    }
+
+    /// Whether an attempt of it is alive.
+    pub fn is_live(&self) -> bool {
+        !self.live.is_empty()
+    }
+
+    /// The tasks with a live attempt.
+    pub fn live(&self) -> impl Iterator<Item = (TaskNumber, &Task)> {
+        self.live.iter().map(|&at| (number(at), &self.tasks[at as usize]))
+    }
+
+    /// Whether tasks may start.
+    pub(super) fn dispatches(&self) -> bool {
+        self.status == JobStatus::Running && self.intent.is_none()
+    }
+
+    /// Whether anything is left that could start, now or when its time comes.
+    pub(super) fn can_go_on(&self) -> bool {
+        !(self.ready.is_empty() && self.timed.is_empty() && self.kindless.is_empty())
+    }
+
+    /// Whether the plan lets the job be paused by the failure of a task.
+    pub(super) fn waits_for_operator(&self) -> bool {
+        let pauses = |&at: &u32| self.tasks[at as usize].spec.policy.on_failure == OnFailure::Pause;
+        self.failed.iter().any(pauses)
+    }
+}
+
+impl Task {
+    /// Its status.
+    pub fn status(&self) -> TaskStatus {
+        self.status
+    }
+
+    /// What it waits for.
+    pub fn waiting(&self) -> Option<Waiting> {
+        self.waiting
+    }
+
+    /// Its attempts, the oldest first.
+    pub fn attempts(&self) -> &[Attempt] {
+        &self.attempts
+    }
+
+    /// Its output: its own, or the substitute that a skip brought.
+    pub fn output(&self) -> Option<&Payload> {
+        self.output.as_ref()
+    }
+
+    /// Why it failed for good.
+    pub fn error(&self) -> Option<&Failure> {
+        self.error.as_deref()
+    }
+
+    /// Whether those that need it may go on.
+    pub fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    /// Whether a skip waits for its live attempt to end.
+    pub fn is_being_skipped(&self) -> bool {
+        self.skip.is_some()
+    }
+
+    /// Its last checkpoint.
+    pub fn checkpoint(&self) -> Option<&Checkpoint> {
+        self.checkpoint.as_deref()
+    }
+
+    /// How often in a row the engine died while it ran.
+    pub fn losses(&self) -> u32 {
+        self.losses
+    }
+
+    /// The attempt that is alive.
+    pub fn live_attempt(&self) -> Option<&Attempt> {
+        self.attempts.last().filter(|attempt| attempt.outcome.is_none())
+    }
+}
+
+/// The number of the task at an index.
+pub(super) fn number(index: u32) -> TaskNumber {
+    TaskNumber(index + 1)
+}
+
+/// The index of a task by its number.
+pub(super) fn index(number: TaskNumber) -> Option<u32> {
+    number.0.checked_sub(1)
+}
+
+/// A count of tasks. Plans are limited to far fewer than fit.
+pub(super) fn count(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}
