@@ -4,9 +4,11 @@
 
 pub mod cancel;
 pub mod context;
+pub mod duration;
 pub mod error;
 mod id;
 mod json;
+mod near;
 mod payload;
 pub mod plan;
 pub mod task;

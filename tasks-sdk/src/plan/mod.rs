@@ -4,12 +4,14 @@
 //! checks one that a program put together, and both list every fault with its place.
 
 mod policy;
+mod reference;
 
 use std::collections::BTreeMap;
 
 use crate::{KindName, Payload, TaskId};
 
 pub use policy::{Backoff, OnFailure, OnLost, Policy, PolicyFields, Retry};
+pub use reference::{Found, Reference, Unresolved, references, resolve, resolve_within};
 
 /// What a job is to do: an ordered list of tasks, and what they share.
 #[derive(Debug, Clone, PartialEq)]
