@@ -1,15 +1,21 @@
 //! Hints for names that were mistyped.
 
+/// Comparing takes time with the square of the length.
+const NAME_LEN_MAX: usize = 48;
+
 /// The candidate that `name` was probably meant to be, as the end of a sentence:
 /// "; did you mean `needs`?", or nothing.
 pub(crate) fn hint<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    if name.len() > NAME_LEN_MAX {
+        return String::new();
+    }
     let allowed = (name.chars().count() / 3).clamp(1, 3);
     let near = candidates
         .into_iter()
         .filter(|candidate| candidate.len().abs_diff(name.len()) <= allowed)
         .map(|candidate| (distance(name, candidate), candidate))
         .filter(|(distance, _)| *distance <= allowed)
-        .min_by_key(|(distance, _)| *distance);
+        .min();
     near.map_or_else(String::new, |(_, candidate)| format!("; did you mean `{candidate}`?"))
 }
 
