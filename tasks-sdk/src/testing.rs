@@ -246,7 +246,10 @@ impl<O> Run<O> {
 
 impl<O: fmt::Debug> fmt::Debug for Run<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("result", &self.result).field("calls", &self.calls()).finish()
+        f.debug_struct("Run")
+            .field("result", &self.result)
+            .field("calls", &self.calls())
+            .finish_non_exhaustive()
     }
 }
 

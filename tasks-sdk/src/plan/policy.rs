@@ -93,7 +93,7 @@ impl Backoff {
     const DEFAULT: Self = Self {
         initial: Duration::from_secs(1),
         factor: 2.0,
-        max: Duration::from_secs(60),
+        max: Duration::from_mins(1),
         jitter: 0.2,
     };
 

@@ -155,7 +155,7 @@ pub fn resolve_within(
         let value = match &site.special {
             Ok(Special::Literal(value)) => value,
             Ok(Special::Reference(reference)) => value_of(reference, &trees)
-                .ok_or_else(|| Unresolved::Missing(site.found(reference)))?,
+                .ok_or_else(|| Unresolved::Missing(Box::new(site.found(reference))))?,
             Err(_) => continue,
         };
         let start = offset(text, site.text);
@@ -204,8 +204,8 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    fn found(&self, reference: &Reference) -> Box<Found> {
-        Box::new(Found { pointer: self.pointer.clone(), reference: reference.clone() })
+    fn found(&self, reference: &Reference) -> Found {
+        Found { pointer: self.pointer.clone(), reference: reference.clone() }
     }
 }
 

@@ -99,7 +99,7 @@ fn policy(policy: &PolicyFields, object: &mut Object) {
     }
 }
 
-fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
+fn word<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
     words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
 }
 
