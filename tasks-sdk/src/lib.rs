@@ -4,22 +4,29 @@
 
 pub mod cancel;
 pub mod context;
+pub mod duration;
 pub mod error;
+pub mod flow;
 mod id;
 mod json;
+mod near;
 mod payload;
 pub mod plan;
 pub mod task;
+pub mod testing;
 mod time;
 
 pub use context::{AttemptId, Progress, Stream, TaskContext};
 pub use error::{Exit, Fatal, TaskError, TaskResult};
+pub use flow::{Edge, Flow, Input, PlanMaker, Step, Value, Wire, Workflow, WorkflowFn};
 pub use id::{BadName, JobId, KindName, TaskId};
 pub use payload::{Payload, PayloadError};
 pub use task::{Done, Handler, Task, TaskKind};
 pub use time::Timestamp;
 
-/// Everything that a file of tasks needs.
+/// Everything that a file of tasks and workflows needs.
 pub mod prelude {
+    pub use crate::flow::{Flow, Step, Value, Wire, Workflow, hours, millis, minutes, seconds};
+    pub use crate::plan::{Backoff, OnFailure, OnLost, Retry};
     pub use crate::{Fatal, Progress, Task, TaskContext, TaskError, TaskKind, TaskResult};
 }
