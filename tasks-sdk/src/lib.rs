@@ -4,6 +4,7 @@
 
 pub mod cancel;
 pub mod context;
+pub mod duration;
 pub mod error;
 mod id;
 mod json;
