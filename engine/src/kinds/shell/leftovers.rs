@@ -125,7 +125,7 @@ fn processes(record: &Record) -> Vec<(i32, OwnedFd)> {
     let below = if supervised { tree::descendants_of(record.pid) } else { Vec::new() };
     // The number of a session is not given to a process while the session has members, so the
     // session is the supervisor's unless its number has passed to another process.
-    let in_session = supervised || Stat::of(record.pid).is_none();
+    let in_session = Stat::of(record.pid).is_none_or(|stat| stat.start == record.start);
     let belongs = |pid: i32| {
         let stat = Stat::of(pid).filter(Stat::is_alive);
         let supervisor = pid == record.pid && supervised;
