@@ -9,7 +9,7 @@ pub mod error;
 pub mod flow;
 mod id;
 mod json;
-mod near;
+pub mod near;
 mod payload;
 pub mod plan;
 pub mod task;

@@ -5,7 +5,7 @@ const NAME_LEN_MAX: usize = 48;
 
 /// The candidate that `name` was probably meant to be, as the end of a sentence:
 /// "; did you mean `needs`?", or nothing.
-pub(crate) fn hint<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+pub fn hint<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     if name.len() > NAME_LEN_MAX {
         return String::new();
     }
