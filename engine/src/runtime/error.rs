@@ -80,20 +80,16 @@ pub enum SubmitError {
     #[error("the input cannot be written as JSON: {0}")]
     Input(#[from] PayloadError),
     /// No workflow has this name.
-    #[error("no workflow {name:?} is registered{}", hint(.near))]
+    #[error("no workflow {name:?} is registered{hint}")]
     UnknownWorkflow {
         /// The name.
         name: String,
-        /// A name like it.
-        near: Option<String>,
+        /// A name like it, as the end of a sentence, or nothing.
+        hint: String,
     },
     /// The engine cannot answer.
     #[error(transparent)]
     Engine(#[from] EngineError),
-}
-
-fn hint(near: &Option<String>) -> String {
-    near.as_ref().map(|near| format!("; did you mean {near:?}?")).unwrap_or_default()
 }
 
 /// The engine could not be started. Nothing runs.
@@ -109,6 +105,14 @@ pub enum StartError {
     /// A kind or a workflow has a name that cannot be one.
     #[error(transparent)]
     Name(#[from] BadName),
+    /// A workflow makes no plan that could run.
+    #[error("workflow {name:?} makes no valid plan: {errors}")]
+    Workflow {
+        /// The workflow.
+        name: String,
+        /// What is wrong.
+        errors: PlanErrors,
+    },
     /// Two implementations have one name.
     #[error("{0:?} is registered twice")]
     Twice(String),

@@ -56,8 +56,6 @@ pub struct Live {
     pub message: Option<String>,
     /// When it was told to stop, if it was.
     pub stopping_since: Option<Timestamp>,
-    /// Whether its grace is over and it runs still: it blocks its thread and cannot be ended.
-    pub stuck: bool,
 }
 
 pub(super) type LiveCell = Arc<Mutex<Live>>;

@@ -17,7 +17,7 @@ use super::executor::{Entries, Entry, Executor, Running};
 use super::message::{Envelope, Message};
 use super::pool::Waiter;
 use crate::job::{Command, Context, Origin, Recorded, Report, StepError, step};
-use crate::log::{Durable, JobRow, LogError, Position, Row, Ticket, encode_row};
+use crate::log::{Durable, JobRow, LogError, Position, Row, Stopped, Ticket, encode_row};
 
 /// So many messages make a turn at most.
 pub(super) const TURN_MAX: usize = 4096;
@@ -61,6 +61,45 @@ pub(super) struct Loop {
 }
 
 impl Loop {
+    pub(super) fn new(index: usize, shared: Arc<Shared>) -> Self {
+        Self {
+            index,
+            now: shared.clock.now(),
+            shared,
+            entries: Entries::new(),
+            agenda: Agenda::default(),
+            touched: VecDeque::new(),
+            granted: VecDeque::new(),
+            ready: Vec::new(),
+            pending: VecDeque::new(),
+            durable: Ticket::default(),
+            rows: HashMap::new(),
+            dirty: HashSet::new(),
+            leaving: (HashMap::new(), Position(0)),
+            broken: HashMap::new(),
+            orphans: Vec::new(),
+            live: 0,
+            loaded: 0,
+            // Until recovery is over nothing starts.
+            dispatching: false,
+            quiet: Vec::new(),
+            failed: None,
+            closed: false,
+        }
+    }
+
+    /// Takes over a job that was open when the engine started.
+    pub(super) fn adopt(&mut self, job: JobId, entry: Entry) {
+        self.loaded += usize::from(matches!(entry, Entry::Loaded(_)));
+        self.entries.insert(job, entry);
+    }
+
+    /// Takes over the row of a job that the views do not have.
+    pub(super) fn note(&mut self, row: JobRow) {
+        self.dirty.insert(row.job);
+        self.rows.insert(row.job, row);
+    }
+
     /// Takes a turn over these messages.
     pub(super) fn turn(&mut self, messages: impl Iterator<Item = Envelope>) {
         self.now = self.shared.clock.now();
@@ -105,7 +144,7 @@ impl Loop {
             }
             Message::Granted(waiter) => self.granted.push_back(waiter),
             Message::Durable(Durable::UpTo(ticket)) => self.durable = ticket,
-            Message::Durable(Durable::Failed(error)) => self.fail(error),
+            Message::Durable(Durable::Failed(error)) => self.fail(Some(error)),
             Message::Views(round) => self.on_views(&round),
             Message::Recover { reply } => self.on_recover(reply),
             Message::Quiesce { interrupt, quiet } => self.on_quiesce(interrupt, quiet),
@@ -194,16 +233,15 @@ impl Loop {
                 }
                 // The limits on payloads and plans keep every event far below what fits a row, so
                 // this is a contradiction in the engine itself: it must not acknowledge anything.
-                Err(error) => return self.fail(Arc::new(error.into())),
+                Err(error) => return self.fail(Some(Arc::new(error.into()))),
             }
         }
         let ticket = if rows.is_empty() {
             self.pending.back().map_or(self.durable, |&(ticket, _)| ticket)
         } else {
             match self.submit_rows(rows, &owners) {
-                Some(ticket) => ticket,
-                // The writer has failed; the reason is on its way.
-                None => return,
+                Ok(ticket) => ticket,
+                Err(stopped) => return self.fail(stopped.0),
             }
         };
         for (at, _) in &mut self.ready {
@@ -228,8 +266,8 @@ impl Loop {
         &mut self,
         mut rows: Vec<Row>,
         owners: &[(JobId, u64, [u8; 32])],
-    ) -> Option<Ticket> {
-        let ticket = self.shared.writer.submit(self.index, &mut rows).ok()?;
+    ) -> Result<Stopped, Ticket> {
+        let ticket = self.shared.writer.submit(self.index, &mut rows)?;
         let mut events = 0;
         for (row, &(id, seq, hash)) in rows.iter().zip(owners) {
             events += u64::from(row.events);
@@ -244,7 +282,7 @@ impl Loop {
         if self.shared.views.count(events) {
             self.shared.begin_views_round();
         }
-        Some(ticket)
+        Ok(ticket)
     }
 
     /// Lets go of a job that has nothing to do: an ended one, or one of too many that wait.
@@ -281,7 +319,8 @@ impl Loop {
 
     /// A write has failed: nothing is acknowledged any more, and what runs is stopped, since its
     /// end could not be recorded.
-    fn fail(&mut self, error: Arc<LogError>) {
+    fn fail(&mut self, error: Option<Arc<LogError>>) {
+        let error = error.unwrap_or_else(|| Arc::new(LogError::Closed));
         tracing::error!(%error, "the log cannot be written; the engine stops");
         self.shared.fail(EngineError::OutcomeUnknown(Arc::clone(&error)));
         self.failed = Some(error);
