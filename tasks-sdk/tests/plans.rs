@@ -71,7 +71,7 @@ fn the_plan_itself() {
         ),
         (
             r#"{"name": "n", "start": "soon", "tasks": [{"id": "a", "kind": "k"}]}"#,
-            &[("/start", "`start` is now, manual, not \"soon\"")],
+            &[("/start", "`start` is one of now, manual, not \"soon\"")],
         ),
         (
             r#"{"name": "n", "start": "2026-11-29T10:00Z", "tasks": [{"id": "a", "kind": "k"}]}"#,

@@ -121,7 +121,7 @@ impl<'a> Fields<'a> {
             let near = hint(&word, list.iter().copied());
             let shown: String = word.chars().take(64).collect();
             let list = list.join(", ");
-            faults.add(self.place(name), format!("`{name}` is {list}, not {shown:?}{near}"));
+            faults.add(self.place(name), format!("`{name}` is one of {list}, not {shown:?}{near}"));
         }
         found
     }
