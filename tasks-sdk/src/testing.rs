@@ -41,8 +41,8 @@ use serde::de::DeserializeOwned;
 
 use crate::cancel::CancellationToken;
 use crate::context::Host;
-use crate::{AttemptId, JobId, Payload, Task, TaskContext, TaskId, TaskResult};
-use crate::{Progress, Stream};
+use crate::{AttemptId, Done, Handler, JobId, Payload, Progress, Stream};
+use crate::{Task, TaskContext, TaskId, TaskResult};
 
 /// The first attempt of a task `task` of a job, without checkpoint and outputs of others.
 pub fn attempt() -> Attempt {
@@ -116,6 +116,13 @@ impl Attempt {
     pub async fn run<I, O>(mut self, task: impl Task<I, O>, input: I) -> Run<O> {
         let (cx, host) = self.start();
         let result = task.run(cx, input).await;
+        Run { result, number: self.number, task: self.task, host }
+    }
+
+    /// Runs a task whose types are hidden.
+    pub async fn call(mut self, handler: &impl Handler, input: Payload) -> Run<Done> {
+        let (cx, host) = self.start();
+        let result = handler.call(cx, input).await;
         Run { result, number: self.number, task: self.task, host }
     }
 

@@ -91,21 +91,26 @@ fn what_is_wrong_with_a_workflow_is_said_in_its_words() {
     let erased = flow::erase_workflow(Workflow::<String, Vec<u32>>::new("report"), twice);
     assert_eq!(erased.name(), "report");
     assert!(erased.check().unwrap_err().to_string().contains("both have the id"));
+}
 
+#[test]
+fn a_workflow_without_tasks_makes_no_plan() {
     fn empty(_: &Flow, path: Wire<String>) -> Wire<String> {
         path
     }
     assert!(build(empty).unwrap_err().to_string().contains("at least one task"));
+}
 
+#[test]
+fn names_and_values_that_do_not_do_are_told_with_their_places() {
+    const ODD: TaskKind<BTreeMap<(u8, u8), u8>, ()> = TaskKind::new("odd");
     fn misnamed(flow: &Flow, path: Wire<String>) -> Wire<Vec<u32>> {
         flow.task(LOAD, path).id("no id").attempts(0).wire()
     }
-    assert_eq!(build(misnamed).unwrap_err().errors.0[0].pointer, "/tasks/0/id");
-
     fn no_json(flow: &Flow, _: Wire<String>) -> Wire<()> {
-        const ODD: TaskKind<BTreeMap<(u8, u8), u8>, ()> = TaskKind::new("odd");
         flow.task(ODD, Value(BTreeMap::from([((1, 2), 3)]))).wire()
     }
+    assert_eq!(build(misnamed).unwrap_err().errors.0[0].pointer, "/tasks/0/id");
     let error = build(no_json).unwrap_err().to_string();
     assert!(error.contains("/tasks/0/input: a value has no JSON form"), "{error}");
 }

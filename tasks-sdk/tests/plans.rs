@@ -6,8 +6,7 @@ use annals_tasks_sdk::plan::{
     TaskSpec,
 };
 use annals_tasks_sdk::{KindName, TaskId};
-use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn read(text: &str) -> Result<Plan, PlanErrors> {
     Plan::from_json(text, &Limits::default())
@@ -26,7 +25,8 @@ fn check_refused(text: &str, expected: &[(&str, &str)]) {
 /// A plan with this task, `a`, before one more.
 fn check_task(fields: &str, pointer: &str, words: &str) {
     let text = format!(
-        r#"{{"name": "n", "tasks": [{{"id": "a", "kind": "k", {fields}}}, {{"id": "b", "kind": "k"}}]}}"#
+        r#"{{"name": "n", "tasks": [
+            {{"id": "a", "kind": "k", {fields}}}, {{"id": "b", "kind": "k"}}]}}"#
     );
     check_refused(&text, &[(pointer, words)]);
 }
@@ -71,10 +71,10 @@ fn the_plan_itself() {
         ),
         (
             r#"{"name": "n", "start": "soon", "tasks": [{"id": "a", "kind": "k"}]}"#,
-            &[("/start", "`start` is now, manual, not \"soon\"")],
+            &[("/start", "`start` is one of now, manual, not \"soon\"")],
         ),
         (
-            r#"{"name": "n", "start": "2026-11-29T10:00:00Z", "tasks": [{"id": "a", "kind": "k"}]}"#,
+            r#"{"name": "n", "start": "2026-11-29T10:00Z", "tasks": [{"id": "a", "kind": "k"}]}"#,
             &[("/start", "a time in `start` is not supported by this version")],
         ),
         (
@@ -82,7 +82,7 @@ fn the_plan_itself() {
             &[("/name", "stands twice")],
         ),
         (
-            r#"{"name": "n", "input": {"a": {"b": 1, "b": 2}}, "tasks": [{"id": "a", "kind": "k"}]}"#,
+            r#"{"name": "n", "input": {"a": {"b": 1, "b": 2}}, "tasks": [{"id":"a","kind":"k"}]}"#,
             &[("/input/a", "stands twice")],
         ),
         (
@@ -246,6 +246,12 @@ fn references_must_find_what_they_name() {
             ("/tasks/0/input/c", "`$secret` is not supported by this version"),
         ],
     );
+    // One fault is enough: with `aa` made out, `b` might need `x`.
+    check_tasks(
+        r#"{"id": "x", "kind": "k"}, {"id": "b", "kind": "k", "needs": ["aa"]},
+           {"id": "c", "kind": "k", "input": {"$output": "x"}}"#,
+        &[("/tasks/1/needs/0", "no task has the id `aa`")],
+    );
     // Needed through others, and by no `needs` of its own.
     let through = r#"{"name": "n", "output": {"x": {"$output": "a"}}, "tasks": [
         {"id": "a", "kind": "k"}, {"id": "b", "kind": "k"},
@@ -288,18 +294,20 @@ fn limits_name_themselves_and_what_was_given() {
     assert!(errors.to_string().contains("`plan_bytes` is 100"));
 }
 
+/// A plan with everything that a plan can have.
+const FULL: &str = r#"{"name":"n\u0000ä \"q\"","labels":{"env":"prod","k\n":""},
+    "input":{"big":20000000000000000000001, "x": 1.0},"start":"manual","output":null,
+    "tasks":[
+    {"id":"a","title":"\u0000 \u001b[31m ☃","kind":"k.v:1","input":[{"$input":"/big"}],
+     "needs":[],"timeout":"PT1H30M","cancel_grace":"0s","on_failure":"continue",
+     "on_lost":"pause","retry":{"max_attempts":3,"max_elapsed":"1h","never":["exit_2"],
+     "backoff":{"initial":"5m","factor":1.5,"jitter":0}}},
+    {"id":"b","kind":"k","needs":["a"],"retry":{"max_elapsed":"1d"},"title":null},
+    {"id":"c","kind":"k"}]}"#;
+
 #[test]
 fn plans_survive_the_way_through_json() {
-    let full = r#"{"name":"n\u0000ä \"q\"","labels":{"env":"prod","k\n":""},
-        "input":{"big":20000000000000000000001, "x": 1.0},"start":"manual","output":null,
-        "tasks":[
-        {"id":"a","title":"\u0000 \u001b[31m ☃","kind":"k.v:1","input":[{"$input":"/big"}],
-         "needs":[],"timeout":"PT1H30M","cancel_grace":"0s","on_failure":"continue",
-         "on_lost":"pause","retry":{"max_attempts":3,"max_elapsed":"1h","never":["exit_2"],
-         "backoff":{"initial":"5m","factor":1.5,"jitter":0}}},
-        {"id":"b","kind":"k","needs":["a"],"retry":{"max_elapsed":"1d"},"title":null},
-        {"id":"c","kind":"k"}]}"#;
-    let plan = read(full).unwrap();
+    let plan = read(FULL).unwrap();
     assert_eq!(&*plan.name, "n\0ä \"q\"");
     assert_eq!(plan.start, Start::Manual);
     assert_eq!(plan.output, Some(Payload::NULL));
@@ -318,6 +326,24 @@ fn plans_survive_the_way_through_json() {
     assert_eq!(again, plan);
     assert_eq!(again.to_json(), written);
     assert!(written.as_str().contains("20000000000000000000001"));
+}
+
+#[test]
+fn a_plan_with_any_character_changed_is_refused_or_survives() {
+    let characters: Vec<char> = FULL.chars().collect();
+    let mut accepted = 0;
+    for place in 0..characters.len() {
+        for change in ["", "0", "\"", "$", "-", "}", "\\u0024", "é"] {
+            let mut text: String = characters[..place].iter().collect();
+            text.push_str(change);
+            text.extend(&characters[place + 1..]);
+            let Ok(plan) = read(&text) else { continue };
+            let written = plan.to_json();
+            assert_eq!(read(written.as_str()).as_ref(), Ok(&plan), "{text}");
+            accepted += 1;
+        }
+    }
+    assert!(accepted > 400, "{accepted}");
 }
 
 #[test]
@@ -349,41 +375,4 @@ fn plans_that_programs_make_follow_the_same_rules() {
     let backoff = &plan.tasks[0].policy.retry.backoff;
     assert_eq!(backoff.wait_after(u32::MAX), Duration::ZERO);
     assert!(!plan.to_json().as_str().is_empty());
-}
-
-#[test]
-fn ten_thousand_tasks_are_checked_at_once() {
-    let mut chain = String::new();
-    for index in 0..10_000 {
-        let input = match index {
-            0 => "null".into(),
-            _ => format!(r#"[{{"$output": "t0"}}, {{"$output": "t{}"}}]"#, index / 2),
-        };
-        write!(chain, r#"{{"id": "t{index}", "kind": "k", "input": {input}}},"#).unwrap();
-    }
-    let text = format!(r#"{{"name": "n", "tasks": [{}]}}"#, chain.trim_end_matches(','));
-    let started = Instant::now();
-    read(&text).unwrap();
-    assert!(started.elapsed() < Duration::from_secs(10), "took {:?}", started.elapsed());
-
-    let circle = text.replacen(r#""kind": "k""#, r#""kind": "k", "needs": ["t9999"]"#, 1);
-    let errors = read(&circle).unwrap_err();
-    assert_eq!(errors.0.len(), 1, "{errors}");
-    assert!(errors.0[0].detail.contains("t0 -> t9999 -> t9998"), "{errors}");
-    assert!(errors.0[0].detail.len() < 500);
-}
-
-#[test]
-fn many_references_into_a_large_input_are_cheap() {
-    let input: Vec<String> = (0..50_000).map(|index| format!("\"k{index}\": [1]")).collect();
-    let references: Vec<String> =
-        (0..20_000).map(|index| format!(r#"{{"$input": "/k{index}/0"}}"#)).collect();
-    let text = format!(
-        r#"{{"name": "n", "input": {{{}}}, "tasks": [{{"id": "a", "kind": "k", "input": [{}]}}]}}"#,
-        input.join(","),
-        references.join(",")
-    );
-    let started = Instant::now();
-    read(&text).unwrap();
-    assert!(started.elapsed() < Duration::from_secs(10), "took {:?}", started.elapsed());
 }

@@ -103,7 +103,7 @@ impl Draft {
                 sources.insert(*task);
             }
         }
-        if sources.is_empty() && !said.at_once {
+        if sources.is_empty() && said.after.is_empty() && !said.at_once {
             return None;
         }
         // An id that is none is a fault of its own.

@@ -96,7 +96,9 @@ impl Flow {
     ///
     /// A value that has no JSON form fails the making of the plan.
     pub fn value<T: Serialize>(&self, value: T) -> Wire<T> {
-        let index = self.0.borrow_mut().add_value(Payload::of(&value));
+        // Written before the borrow, since writing runs code of the value's author.
+        let value = Payload::of(&value);
+        let index = self.0.borrow_mut().add_value(value);
         Wire { source: Source::Value(index), types: PhantomData }
     }
 }

@@ -29,7 +29,7 @@ impl<T> fmt::Debug for Wire<T> {
 }
 
 /// A task that was added to a [`Flow`]. It is a wire of its output as it stands; its methods say
-/// how it is run, and may be called in any order.
+/// how it is run; what is said last counts.
 pub struct Step<'f, T> {
     pub(super) flow: &'f Flow,
     pub(super) index: usize,

@@ -45,6 +45,7 @@ impl<I, O> fmt::Debug for Workflow<I, O> {
 }
 
 /// A workflow function: `fn(&Flow, Wire<I>) -> Wire<O>`, which may also end in a `Step<'_, O>`.
+/// A closure does as well where it names the types of its arguments.
 pub trait WorkflowFn<I, O>: Send + Sync + 'static {
     /// Puts the plan together and gives the wire of the job's output.
     fn run(&self, flow: &Flow, input: Wire<I>) -> Wire<O>;

@@ -44,7 +44,7 @@ pub(super) fn plan(plan: &Plan, unread: &Unread, limits: &Limits, faults: &mut F
         policy(&task.policy, &pointer, faults);
     }
     let ids = Ids::of(plan, unread, faults);
-    let order = Order::of(plan, &ids, faults);
+    let order = Order::of(plan, unread, &ids, faults);
     data(plan, unread, &ids, &order, faults);
 }
 

@@ -44,19 +44,7 @@ impl<'a> Fields<'a> {
                 return None;
             }
         };
-        let mut seen = HashSet::new();
-        for (key, _) in &members {
-            let place = || json::join(pointer, key);
-            if !seen.insert(key.as_str()) {
-                faults.add(place(), format!("the key {key:?} stands twice in one object"));
-            } else if known.unsupported.contains(&key.as_str()) {
-                faults.add(place(), format!("`{key}` is not supported by this version"));
-            } else if !known.fields.contains(&key.as_str()) {
-                let near = hint(key, known.fields.iter().chain(known.unsupported).copied());
-                let shown: String = key.chars().take(64).collect();
-                faults.add(place(), format!("`{shown}` is no field of {}{near}", known.what));
-            }
-        }
+        refuse_strangers(&members, pointer, known, faults);
         Some(Self { pointer: pointer.into(), members })
     }
 
@@ -133,7 +121,7 @@ impl<'a> Fields<'a> {
             let near = hint(&word, list.iter().copied());
             let shown: String = word.chars().take(64).collect();
             let list = list.join(", ");
-            faults.add(self.place(name), format!("`{name}` is {list}, not {shown:?}{near}"));
+            faults.add(self.place(name), format!("`{name}` is one of {list}, not {shown:?}{near}"));
         }
         found
     }
@@ -149,6 +137,25 @@ impl<'a> Fields<'a> {
             Err(error) => faults.add(self.place(name), error.to_string()),
         }
         None
+    }
+}
+
+fn refuse_strangers(members: &[(String, &str)], pointer: &str, known: &Known, faults: &mut Faults) {
+    let mut seen = HashSet::new();
+    for (key, _) in members {
+        if faults.is_full() {
+            break;
+        }
+        let place = || json::join(pointer, key);
+        if !seen.insert(key.as_str()) {
+            faults.add(place(), format!("the key {key:?} stands twice in one object"));
+        } else if known.unsupported.contains(&key.as_str()) {
+            faults.add(place(), format!("`{key}` is not supported by this version"));
+        } else if !known.fields.contains(&key.as_str()) {
+            let near = hint(key, known.fields.iter().chain(known.unsupported).copied());
+            let shown: String = key.chars().take(64).collect();
+            faults.add(place(), format!("`{shown}` is no field of {}{near}", known.what));
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod policy;
 mod read;
 mod read_policy;
 mod reference;
+mod sites;
 mod write;
 
 use std::collections::BTreeMap;

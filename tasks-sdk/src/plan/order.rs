@@ -5,6 +5,7 @@
 use super::Plan;
 use super::check::Ids;
 use super::fault::Faults;
+use super::read::Unread;
 
 /// Longer circles are shown in part.
 const SHOWN_MAX: usize = 20;
@@ -17,18 +18,27 @@ pub(super) struct Order {
     sorted: Vec<usize>,
     /// For each task, whether `sorted` has it.
     is_sorted: Vec<bool>,
+    /// For each task, whether some of its needs could not be made out.
+    is_unsure: Vec<bool>,
 }
 
 impl Order {
-    pub(super) fn of(plan: &Plan, ids: &Ids<'_>, faults: &mut Faults) -> Self {
-        let needs: Vec<Vec<usize>> =
-            (0..plan.tasks.len()).map(|index| needs(plan, index, ids, faults)).collect();
+    pub(super) fn of(plan: &Plan, unread: &Unread, ids: &Ids<'_>, faults: &mut Faults) -> Self {
+        let mut is_unsure = vec![false; plan.tasks.len()];
+        for &task in &unread.needs {
+            is_unsure[task] = true;
+        }
+        let needs: Vec<Vec<usize>> = is_unsure
+            .iter_mut()
+            .enumerate()
+            .map(|(task, unsure)| needs(plan, task, ids, unsure, faults))
+            .collect();
         let sorted = sort(&needs);
         let mut is_sorted = vec![false; needs.len()];
         for &task in &sorted {
             is_sorted[task] = true;
         }
-        let order = Self { needs, sorted, is_sorted };
+        let order = Self { needs, sorted, is_sorted, is_unsure };
         order.circles(plan, faults);
         order
     }
@@ -48,23 +58,9 @@ impl Order {
         let mut strangers = Vec::new();
         let mut rest = &by_needed[..];
         while !rest.is_empty() {
-            let mut marks = vec![0_u64; self.needs.len()];
-            let mut bits = 0_u32;
-            let mut end = 0;
-            while end < rest.len() {
-                let needed = pairs[rest[end]].1;
-                if marks[needed] == 0 {
-                    if bits == u64::BITS {
-                        break;
-                    }
-                    marks[needed] = 1 << bits;
-                    bits += 1;
-                }
-                end += 1;
-            }
+            let (own, end) = self.mark(pairs, rest);
             let (group, later) = rest.split_at(end);
-            let own = marks.clone();
-            self.spread(&mut marks);
+            let marks = self.spread(own.clone());
             strangers.extend(group.iter().copied().filter(|&pair| {
                 let (task, needed) = pairs[pair];
                 self.is_sorted[task] && (task == needed || marks[task] & own[needed] == 0)
@@ -75,12 +71,33 @@ impl Order {
         strangers
     }
 
-    /// Gives every task the marks of all that it needs.
-    fn spread(&self, marks: &mut [u64]) {
-        for &task in &self.sorted {
-            let inherited = self.needs[task].iter().fold(0, |sum, &needed| sum | marks[needed]);
-            marks[task] |= inherited;
+    /// Gives a bit of its own to each of the first 64 different needed tasks, and says how many
+    /// of the pairs that covers.
+    fn mark(&self, pairs: &[(usize, usize)], by_needed: &[usize]) -> (Vec<u64>, usize) {
+        let mut marks = vec![0_u64; self.needs.len()];
+        let mut bits = 0;
+        for (place, &pair) in by_needed.iter().enumerate() {
+            let needed = pairs[pair].1;
+            if marks[needed] == 0 {
+                if bits == u64::BITS {
+                    return (marks, place);
+                }
+                marks[needed] = 1 << bits;
+                bits += 1;
+            }
         }
+        (marks, by_needed.len())
+    }
+
+    /// Gives every task the marks of all that it needs.
+    fn spread(&self, mut marks: Vec<u64>) -> Vec<u64> {
+        for &task in &self.sorted {
+            // Whose needs are at fault may well need all: that fault is enough to report.
+            let unsure = if self.is_unsure[task] { u64::MAX } else { 0 };
+            let inherited = self.needs[task].iter().map(|&needed| marks[needed]);
+            marks[task] = inherited.fold(marks[task] | unsure, |sum, mark| sum | mark);
+        }
+        marks
     }
 
     /// Reports a circle for each group of tasks that wait for one another.
@@ -104,7 +121,13 @@ impl Order {
     }
 }
 
-fn needs(plan: &Plan, index: usize, ids: &Ids<'_>, faults: &mut Faults) -> Vec<usize> {
+fn needs(
+    plan: &Plan,
+    index: usize,
+    ids: &Ids<'_>,
+    is_unsure: &mut bool,
+    faults: &mut Faults,
+) -> Vec<usize> {
     let Some(names) = &plan.tasks[index].needs else {
         return index.checked_sub(1).into_iter().collect();
     };
@@ -116,9 +139,13 @@ fn needs(plan: &Plan, index: usize, ids: &Ids<'_>, faults: &mut Faults) -> Vec<u
                 faults.add(pointer(), format!("`{name}` cannot need itself"));
             }
             Some(needed) => needs.push(needed),
-            // The sentence takes a look at all ids.
-            None if faults.is_full() => {}
-            None => faults.add(pointer(), ids.unknown(name.as_str())),
+            None => {
+                *is_unsure = true;
+                // The sentence takes a look at all ids.
+                if !faults.is_full() {
+                    faults.add(pointer(), ids.unknown(name.as_str()));
+                }
+            }
         }
     }
     needs.sort_unstable();

@@ -9,7 +9,7 @@ use super::fields::{self, Fields, Known};
 use super::read_policy::policy;
 use super::{Limits, Plan, Policy, Start, TaskSpec, check};
 use crate::json;
-use crate::{KindName, Payload, TaskId};
+use crate::{BadName, KindName, Payload, TaskId};
 
 const PLAN: Known = Known {
     what: "a plan",
@@ -55,6 +55,8 @@ const TASK: Known = Known {
 pub(super) struct Unread {
     /// Positions of tasks whose ids are missing or bad.
     pub(super) ids: Vec<usize>,
+    /// Positions of tasks whose needs are, or some of them.
+    pub(super) needs: Vec<usize>,
     /// Whether the plan's input is.
     pub(super) input: bool,
 }
@@ -82,6 +84,16 @@ pub(super) fn plan(text: &str, limits: &Limits, faults: &mut Faults) -> Option<(
     }
     plan.output = payload(&fields, "output", faults);
     plan.start = start(&fields, faults);
+    plan.tasks = tasks(&fields, limits, &mut unread, faults)?;
+    Some((plan, unread))
+}
+
+fn tasks(
+    fields: &Fields<'_>,
+    limits: &Limits,
+    unread: &mut Unread,
+    faults: &mut Faults,
+) -> Option<Vec<TaskSpec>> {
     if fields.raw("tasks").is_none() {
         faults.add("", "`tasks` is missing; a plan needs at least one task");
         return None;
@@ -91,13 +103,14 @@ pub(super) fn plan(text: &str, limits: &Limits, faults: &mut Faults) -> Option<(
         faults.add("/tasks", detail);
         return None;
     }
+    let mut tasks = Vec::with_capacity(texts.len());
     for (index, text) in texts.into_iter().enumerate() {
         if faults.is_full() {
             break;
         }
-        plan.tasks.push(task(text, index, &mut unread, faults));
+        tasks.push(task(text, index, unread, faults));
     }
-    Some((plan, unread))
+    Some(tasks)
 }
 
 fn start(fields: &Fields<'_>, faults: &mut Faults) -> Start {
@@ -139,35 +152,45 @@ fn payload(fields: &Fields<'_>, name: &str, faults: &mut Faults) -> Option<Paylo
 
 fn task(text: &str, index: usize, unread: &mut Unread, faults: &mut Faults) -> TaskSpec {
     let pointer = json::join("/tasks", &index.to_string());
-    let fields = Fields::read(text, &pointer, &TASK, faults);
-    let Some(fields) = fields else {
+    let Some(fields) = Fields::read(text, &pointer, &TASK, faults) else {
         unread.ids.push(index);
+        unread.needs.push(index);
         return TaskSpec::new(stand_in_id(), stand_in_kind());
     };
-    let id = fields.required("id", faults).and_then(|id| {
-        let id = TaskId::new(&id);
-        id.map_err(|error| faults.add(fields.place("id"), error.to_string())).ok()
-    });
-    let id = id.unwrap_or_else(|| {
+    let id = name(&fields, "id", TaskId::new, faults);
+    if id.is_none() {
         unread.ids.push(index);
-        stand_in_id()
-    });
-    let kind = fields.required("kind", faults).and_then(|kind| {
-        let kind = KindName::new(&kind);
-        kind.map_err(|error| faults.add(fields.place("kind"), error.to_string())).ok()
+    }
+    let kind = name(&fields, "kind", KindName::new, faults);
+    let needs = fields.raw("needs").and_then(|text| {
+        let needs = needs(&fields, text, faults);
+        if needs.is_none() {
+            unread.needs.push(index);
+        }
+        needs
     });
     TaskSpec {
-        id,
+        id: id.unwrap_or_else(stand_in_id),
         title: fields.string("title", faults).map(Into::into),
         kind: kind.unwrap_or_else(stand_in_kind),
         input: payload(&fields, "input", faults).unwrap_or_default(),
-        needs: needs(&fields, faults),
+        needs,
         policy: Policy::new(policy(&fields, faults)),
     }
 }
 
-fn needs(fields: &Fields<'_>, faults: &mut Faults) -> Option<Box<[TaskId]>> {
-    let text = fields.raw("needs")?;
+fn name<T>(
+    fields: &Fields<'_>,
+    field: &str,
+    parse: impl Fn(&str) -> Result<T, BadName>,
+    faults: &mut Faults,
+) -> Option<T> {
+    let name = fields.required(field, faults)?;
+    parse(&name).map_err(|error| faults.add(fields.place(field), error.to_string())).ok()
+}
+
+/// `None` where anything of it is at fault.
+fn needs(fields: &Fields<'_>, text: &str, faults: &mut Faults) -> Option<Box<[TaskId]>> {
     if text.trim() == "null" {
         let detail = "`needs` must not be null: leave it out to need the task before, or write [] \
             to need none";
@@ -176,16 +199,19 @@ fn needs(fields: &Fields<'_>, faults: &mut Faults) -> Option<Box<[TaskId]>> {
     }
     let texts = fields.list("needs", faults)?;
     let place = fields.place("needs");
-    let mut needs = Vec::with_capacity(texts.len());
+    let mut needs = Some(Vec::with_capacity(texts.len()));
     for (index, text) in texts.into_iter().enumerate() {
         let pointer = json::join(&place, &index.to_string());
-        let Some(name) = fields::string(text, &pointer, faults) else { continue };
-        match TaskId::new(&name) {
-            Ok(id) => needs.push(id),
-            Err(error) => faults.add(pointer, error.to_string()),
-        }
+        let name = fields::string(text, &pointer, faults);
+        let id = name.and_then(|name| {
+            TaskId::new(&name).map_err(|error| faults.add(pointer, error.to_string())).ok()
+        });
+        needs = needs.zip(id).map(|(mut needs, id)| {
+            needs.push(id);
+            needs
+        });
     }
-    Some(needs.into())
+    needs.map(Into::into)
 }
 
 fn stand_in_id() -> TaskId {

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use crate::json::{self, Level, Tree};
-use crate::near::hint;
+use super::sites::{Site, Special, sites};
+use crate::json::Tree;
 use crate::{Payload, PayloadError, TaskId};
 
 /// What stands in a template in place of a value.
@@ -149,12 +149,26 @@ pub fn resolve_within(
         .iter()
         .filter_map(|(task, whole)| Some((*task, Tree::new(whole.as_ref()?.as_str()))))
         .collect();
-    let text = template.as_str();
+    let pieces = pieces(template.as_str(), &sites, &trees)?;
+    let bytes = pieces.iter().fold(0_usize, |sum, piece| sum.saturating_add(piece.len()));
+    if bytes > limit_bytes {
+        return Err(Unresolved::TooLarge { bytes, limit: limit_bytes });
+    }
+    Ok(Payload::trusted(&pieces.concat()))
+}
+
+/// The text cut at its sites, with the values between the cuts. Nothing is copied yet, so that
+/// the size is known before any memory is taken for the whole.
+fn pieces<'v>(
+    text: &'v str,
+    sites: &'v [Site<'v>],
+    trees: &HashMap<Option<&str>, Tree<'v>>,
+) -> Result<Vec<&'v str>, Unresolved> {
     let (mut pieces, mut copied) = (Vec::with_capacity(sites.len() * 2 + 1), 0);
-    for site in &sites {
+    for site in sites {
         let value = match &site.special {
             Ok(Special::Literal(value)) => value,
-            Ok(Special::Reference(reference)) => value_of(reference, &trees)
+            Ok(Special::Reference(reference)) => value_of(reference, trees)
                 .ok_or_else(|| Unresolved::Missing(Box::new(site.found(reference))))?,
             Err(_) => continue,
         };
@@ -163,11 +177,7 @@ pub fn resolve_within(
         copied = start + site.text.len();
     }
     pieces.push(&text[copied..]);
-    let bytes = pieces.iter().fold(0_usize, |sum, piece| sum.saturating_add(piece.len()));
-    if bytes > limit_bytes {
-        return Err(Unresolved::TooLarge { bytes, limit: limit_bytes });
-    }
-    Ok(Payload::trusted(&pieces.concat()))
+    Ok(pieces)
 }
 
 fn task_of(reference: &Reference) -> Option<&str> {
@@ -194,123 +204,6 @@ fn value_of<'v>(
     let tree = trees.get(&task_of(reference));
     let found = tree.and_then(|tree| tree.find(reference.pointer()));
     found.or_else(|| reference.default().map(Payload::as_str))
-}
-
-/// An object with a key that begins with `$`, outside of others.
-struct Site<'a> {
-    pointer: String,
-    text: &'a str,
-    special: Result<Special<'a>, String>,
-}
-
-impl Site<'_> {
-    fn found(&self, reference: &Reference) -> Found {
-        Found { pointer: self.pointer.clone(), reference: reference.clone() }
-    }
-}
-
-enum Special<'a> {
-    Reference(Reference),
-    Literal(&'a str),
-}
-
-fn sites(template: &Payload) -> Vec<Site<'_>> {
-    let mut sites = Vec::new();
-    collect(template.as_str(), "", &mut sites);
-    sites
-}
-
-/// The sites of a text in their order.
-fn collect<'a>(text: &'a str, pointer: &str, sites: &mut Vec<Site<'a>>) {
-    // A `$` in a key may hide as an escape.
-    if !text.contains('$') && !text.contains("\\u") {
-        return;
-    }
-    match json::level(text) {
-        Ok(Level::Scalar(_) | Level::Text(_)) => {}
-        Ok(Level::Array(elements)) => {
-            for (index, part) in elements.into_iter().enumerate() {
-                collect(part, &json::join(pointer, &index.to_string()), sites);
-            }
-        }
-        Ok(Level::Object(members)) => {
-            if let Some(special) = special(&members) {
-                sites.push(Site { pointer: pointer.into(), text: text.trim(), special });
-                return;
-            }
-            for (key, part) in members {
-                collect(part, &json::join(pointer, &key), sites);
-            }
-        }
-        Err(error) => {
-            let special = Err(error.to_string());
-            sites.push(Site { pointer: pointer.into(), text, special });
-        }
-    }
-}
-
-fn special<'a>(members: &[(String, &'a str)]) -> Option<Result<Special<'a>, String>> {
-    let (key, value) = members.iter().find(|(key, _)| key.starts_with('$'))?;
-    Some(match key.as_str() {
-        "$output" => output(value, members),
-        "$input" => input(value, members),
-        "$literal" => only(members, "$literal", &[]).map(|()| Special::Literal(value.trim())),
-        "$item" | "$secret" => Err(format!("`{key}` is not supported by this version")),
-        _ => {
-            let near = hint(key, ["$output", "$input", "$literal"]);
-            let near = if near.is_empty() {
-                "; `{\"$literal\": …}` lets an object through as it is".into()
-            } else {
-                near
-            };
-            Err(format!("`{key}` is no reference{near}"))
-        }
-    })
-}
-
-fn output<'a>(value: &str, members: &[(String, &str)]) -> Result<Special<'a>, String> {
-    only(members, "$output", &["pointer", "default"])?;
-    let task = TaskId::new(&string("$output", value)?).map_err(|error| error.to_string())?;
-    let pointer = match member(members, "pointer") {
-        Some(pointer) => valid_pointer(string("pointer", pointer)?)?,
-        None => "".into(),
-    };
-    Ok(Special::Reference(Reference::Output { task, pointer, default: default(members) }))
-}
-
-fn input<'a>(value: &str, members: &[(String, &str)]) -> Result<Special<'a>, String> {
-    only(members, "$input", &["default"])?;
-    let pointer = valid_pointer(string("$input", value)?)?;
-    Ok(Special::Reference(Reference::Input { pointer, default: default(members) }))
-}
-
-fn only(members: &[(String, &str)], reference: &str, more: &[&str]) -> Result<(), String> {
-    let known = |key: &str| key == reference || more.contains(&key);
-    let Some((key, _)) = members.iter().find(|(key, _)| !known(key)) else { return Ok(()) };
-    let near = hint(key, more.iter().copied());
-    Err(format!("`{key}` does not belong beside `{reference}`{near}"))
-}
-
-fn member<'a>(members: &[(String, &'a str)], name: &str) -> Option<&'a str> {
-    members.iter().find(|(key, _)| key == name).map(|(_, value)| *value)
-}
-
-fn default(members: &[(String, &str)]) -> Option<Payload> {
-    member(members, "default").map(|text| Payload::trusted(text.trim()))
-}
-
-fn string(key: &str, value: &str) -> Result<String, String> {
-    match json::level(value) {
-        Ok(Level::Text(text)) => Ok(text),
-        _ => Err(format!("`{key}` must be a string")),
-    }
-}
-
-fn valid_pointer(pointer: String) -> Result<Box<str>, String> {
-    match json::pointer_fault(&pointer) {
-        Some(fault) => Err(format!("{pointer:?} is no pointer: {fault}")),
-        None => Ok(pointer.into()),
-    }
 }
 
 /// Where `part`, a slice of `whole`, begins in it.
