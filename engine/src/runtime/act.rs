@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use annals_tasks_sdk::{JobId, TaskError, TaskResult};
 
-use super::executor::Entry;
+use super::executor::{Entry, Running};
 use super::message::Reply;
 use super::turn::{Loop, THIS_TURN};
 use crate::job::TaskNumber;
@@ -52,6 +52,7 @@ impl Loop {
     fn publish(&mut self, job: JobId, seq: u64) {
         let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return };
         executor.durable_seq = seq;
+        executor.show_outputs();
         if !executor.watchers.is_empty() {
             let watchers = std::mem::take(&mut executor.watchers);
             for (after, reply) in watchers {
@@ -75,11 +76,11 @@ impl Loop {
 
     fn spawn(&mut self, job: JobId, task: TaskNumber, attempt: u32) {
         let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return };
-        let Some(running) = executor.running(task).filter(|live| live.attempt == attempt) else {
-            return;
-        };
+        let is_it = |live: &&mut Running| live.task == task && live.attempt == attempt;
+        let Some(running) = executor.running.iter_mut().find(is_it) else { return };
+        running.spawned = true;
         let shared = Arc::clone(&self.shared);
-        super::attempt::spawn(shared, self.index, executor, running);
+        super::attempt::spawn(shared, self.index, executor, task);
     }
 
     fn stop(&mut self, job: JobId, task: TaskNumber, attempt: u32) {

@@ -15,7 +15,7 @@ pub(super) fn start(mut each: Loop, inbox: Receiver<Envelope>) -> std::io::Resul
     let name = format!("annals-loop-{}", each.index);
     std::thread::Builder::new().name(name).spawn(move || {
         let mut waiting = Vec::new();
-        while !each.closed {
+        while !each.is_over() {
             match inbox.recv_timeout(patience(&each)) {
                 Ok(envelope) => waiting.push(envelope),
                 Err(RecvTimeoutError::Timeout) => {}

@@ -1,5 +1,6 @@
 //! The engine: what it shares, how it is asked, and how it ends.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -58,6 +59,8 @@ pub(super) struct Shared {
 pub(super) struct Settings {
     pub(super) limits: Limits,
     pub(super) losses: LossRule,
+    /// How many jobs that only wait each loop keeps loaded.
+    pub(super) resident: usize,
     pub(super) dispatches: bool,
     pub(super) allow_unknown_kinds: bool,
 }
@@ -175,7 +178,11 @@ impl Engine {
     }
 
     /// Submits a job of a workflow that is known by name only.
-    pub async fn submit_named(&self, name: &str, input: &Payload) -> Result<JobHandle, SubmitError> {
+    pub async fn submit_named(
+        &self,
+        name: &str,
+        input: &Payload,
+    ) -> Result<JobHandle, SubmitError> {
         let workflows = &self.0.shared.registry.workflows;
         let maker = workflows.get(name).ok_or_else(|| SubmitError::UnknownWorkflow {
             name: name.into(),
@@ -221,14 +228,18 @@ impl Engine {
         limit: usize,
     ) -> Result<Vec<JobRow>, EngineError> {
         let shared = &self.0.shared;
-        let mut rows = std::collections::BTreeMap::new();
-        let reader = Arc::clone(&shared.reader);
-        let viewed = blocking(move || reader.job_rows(before, limit)).await?;
-        rows.extend(viewed.into_iter().map(|row| (row.job, row)));
+        let mut rows: BTreeMap<JobId, JobRow> = BTreeMap::new();
         for home in 0..shared.inboxes.len() {
-            let newer =
-                shared.ask(home, |reply| Message::Rows { before, limit, reply }).await??;
-            rows.extend(newer.into_iter().map(|row| (row.job, row)));
+            let newest = shared.ask(home, |reply| Message::Rows { before, limit, reply }).await??;
+            rows.extend(newest.into_iter().map(|row| (row.job, row)));
+        }
+        // The views come last: what has left the loops meanwhile is in them.
+        let reader = Arc::clone(&shared.reader);
+        for row in blocking(move || reader.job_rows(before, limit)).await? {
+            let newest = rows.entry(row.job).or_insert_with(|| row.clone());
+            if newest.head.seq < row.head.seq {
+                *newest = row;
+            }
         }
         Ok(rows.into_values().rev().take(limit).collect())
     }
@@ -334,4 +345,3 @@ pub(super) async fn blocking<T: Send + 'static>(
     let read = tokio::task::spawn_blocking(read).await;
     read.map_err(|_| EngineError::Stopped)?.map_err(EngineError::from)
 }
-

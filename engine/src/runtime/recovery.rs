@@ -1,12 +1,12 @@
 //! Recovery: what the log says is folded into jobs again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use annals_tasks_sdk::JobId;
 
 use super::error::JobError;
 use super::executor::{Entries, Entry, Executor, Parked, row};
-use crate::job::{Illegal, Job};
+use crate::job::{Illegal, Job, JobStatus};
 use crate::log::{Head, JobRow, LogError, LogReader, Position, ReadRow, history};
 
 /// How many rows of the tail are read at once; a read transaction is held no longer.
@@ -45,6 +45,14 @@ fn fold(job: &mut Option<Job>, row: &ReadRow) -> Result<(), String> {
     Ok(())
 }
 
+/// A job whose history cannot be followed.
+pub(super) struct Broken {
+    pub(super) why: String,
+    /// Its row, where the views do not have it: the views must show where its history ends, or
+    /// the next start would take the part that they know for the whole.
+    pub(super) row: Option<JobRow>,
+}
+
 /// What recovery found.
 pub(super) struct Recovered {
     /// Jobs that have not ended.
@@ -54,7 +62,7 @@ pub(super) struct Recovered {
     /// Rows that the views do not have yet.
     pub(super) rows: Vec<JobRow>,
     /// Jobs whose history cannot be followed, and why.
-    pub(super) broken: HashMap<JobId, String>,
+    pub(super) broken: HashMap<JobId, Broken>,
     /// How many events lie behind the views.
     pub(super) tail_events: u64,
 }
@@ -92,7 +100,8 @@ pub(super) fn recover(reader: &dyn LogReader) -> Result<Recovered, LogError> {
                     found.open.insert(id, Entry::Loaded(Box::new(executor)));
                 }
                 Err(error) => {
-                    found.broken.insert(id, error.to_string());
+                    tracing::error!(%error, "a job is not run");
+                    found.broken.insert(id, Broken { why: error.to_string(), row: None });
                 }
             }
         } else {
@@ -113,35 +122,72 @@ fn take_in(
     reader: &dyn LogReader,
     row: &ReadRow,
     tail: &mut HashMap<JobId, (Job, Head)>,
-    broken: &mut HashMap<JobId, String>,
+    broken: &mut HashMap<JobId, Broken>,
 ) {
     let id = row.job;
-    if broken.contains_key(&id) {
+    if let Some(broken) = broken.get_mut(&id) {
+        if let Some(known) = &mut broken.row {
+            known.head = row.after;
+        }
         return;
     }
-    let mut job = match tail.remove(&id) {
-        Some((job, head)) if head.hash == row.before.hash => Some(job),
-        Some(_) => {
-            broken.insert(id, "its history does not hang together".into());
-            return;
-        }
-        None if row.before.seq == 0 => None,
+    let (mut job, hangs_together) = match tail.remove(&id) {
+        Some((job, head)) => (Some(job), Ok(head == row.before)),
+        None if row.before.seq == 0 => (None, Ok(true)),
         None => match load(reader, id, row.before) {
-            Ok(job) => Some(job),
-            Err(error) => {
-                broken.insert(id, error.to_string());
-                return;
-            }
+            Ok(job) => (Some(job), Ok(true)),
+            Err(error) => (None, Err(error.to_string())),
         },
     };
-    match fold(&mut job, row) {
-        Ok(()) => {
-            if let Some(job) = job {
-                tail.insert(id, (job, row.after));
-            }
+    let taken = match hangs_together {
+        Ok(true) => fold(&mut job, row),
+        Ok(false) => Err("its history does not hang together".into()),
+        Err(why) => Err(why),
+    };
+    match (taken, job) {
+        (Ok(()), Some(job)) => {
+            tail.insert(id, (job, row.after));
         }
-        Err(why) => {
-            broken.insert(id, why);
+        (Ok(()), None) => {}
+        (Err(why), job) => {
+            tracing::error!(job = %id, why, "a job is not run");
+            let row = Some(row_of_broken(reader, job.as_ref(), row));
+            broken.insert(id, Broken { why, row });
         }
     }
+}
+
+/// What the views are to know of a job that cannot be followed: what was known of it last, and
+/// where its history really ends.
+fn row_of_broken(reader: &dyn LogReader, job: Option<&Job>, last: &ReadRow) -> JobRow {
+    let known = job.map(|job| row(job, last.after));
+    let known = known.or_else(|| reader.job_row(last.job).ok().flatten());
+    let time = last.events.first().map(|event| event.time);
+    let time = time.or_else(|| last.unknown.first().map(|event| event.time));
+    let mut known = known.unwrap_or_else(|| JobRow {
+        job: last.job,
+        head: last.after,
+        status: JobStatus::Running,
+        intent: None,
+        active: true,
+        due: None,
+        revision: 0,
+        name: Box::default(),
+        workflow: None,
+        source: None,
+        labels: BTreeMap::new(),
+        created: time.unwrap_or_default(),
+        started: None,
+        finished: None,
+        total_tasks: 0,
+        completed_tasks: 0,
+        skipped_tasks: 0,
+        error: None,
+    });
+    known.head = last.after;
+    known.active = true;
+    if known.status.is_ended() {
+        known.status = JobStatus::Running;
+    }
+    known
 }
