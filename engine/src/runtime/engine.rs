@@ -72,7 +72,7 @@ impl Shared {
         let _ = self.inboxes[home].send(Envelope { message, permit: None });
     }
 
-    fn tell_all(&self, message: impl Fn() -> Message) {
+    pub(super) fn tell_all(&self, message: impl Fn() -> Message) {
         (0..self.inboxes.len()).for_each(|home| self.tell(home, message()));
     }
 
@@ -83,8 +83,9 @@ impl Shared {
         usize::try_from(spread % self.inboxes.len() as u64).unwrap_or(0)
     }
 
-    pub(super) fn fail(&self, error: EngineError) {
-        let _ = self.failure.set(error);
+    /// Notes why nothing is answered any more. Gives whether that is news.
+    pub(super) fn fail(&self, error: EngineError) -> bool {
+        self.failure.set(error).is_ok()
     }
 
     /// Why an answer did not come.
@@ -334,7 +335,11 @@ impl Drop for Inner {
 
 impl From<LogError> for EngineError {
     fn from(error: LogError) -> Self {
-        Self::Log(Arc::new(error))
+        match error {
+            // The writer let go of it before the loops were told why.
+            LogError::Closed => Self::Stopped,
+            error => Self::Log(Arc::new(error)),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use annals_tasks_sdk::JobId;
 
-use super::error::JobError;
+use super::error::{EngineError, JobError};
 use super::executor::{Entries, Entry, Executor, Parked, row};
 use crate::job::{Illegal, Job, JobStatus};
 use crate::log::{Head, JobRow, LogError, LogReader, Position, ReadRow, history};
@@ -14,16 +14,30 @@ const PAGE: usize = 1024;
 
 /// Loads a job from its history.
 pub(super) fn load(reader: &dyn LogReader, id: JobId, head: Head) -> Result<Job, JobError> {
-    let rows = history(reader, head.row, 0).map_err(|error| unreadable(id, &error))?;
-    let mut job = None;
-    for row in &rows {
-        fold(&mut job, row).map_err(|why| JobError::Unreadable { job: id, why })?;
+    match read(reader, id, head) {
+        Ok(Ok(job)) => Ok(job),
+        Ok(Err(why)) => Err(JobError::Unreadable { job: id, why }),
+        Err(error) => Err(EngineError::from(error).into()),
     }
-    job.ok_or(JobError::NotFound(id))
 }
 
-fn unreadable(job: JobId, error: &LogError) -> JobError {
-    JobError::Unreadable { job, why: error.to_string() }
+/// Reads a job's history. What is wrong with the history is told apart from what is wrong with
+/// the log as a whole.
+fn read(reader: &dyn LogReader, id: JobId, head: Head) -> Result<Result<Job, String>, LogError> {
+    let rows = match history(reader, head.row, 0) {
+        Ok(rows) => rows,
+        Err(error @ (LogError::Damaged(_) | LogError::Codec { .. })) => {
+            return Ok(Err(error.to_string()));
+        }
+        Err(error) => return Err(error),
+    };
+    let mut job = None;
+    for row in &rows {
+        if let Err(why) = fold(&mut job, row) {
+            return Ok(Err(why));
+        }
+    }
+    Ok(job.filter(|job| job.id() == id).ok_or_else(|| "the log does not hold it".into()))
 }
 
 /// Takes a row in. A job with an event that this build does not know is not run.
@@ -85,7 +99,7 @@ pub(super) fn recover(reader: &dyn LogReader) -> Result<Recovered, LogError> {
         from = last.end();
         for row in &rows {
             found.tail_events += row.hashes.len() as u64;
-            take_in(reader, row, &mut tail, &mut found.broken);
+            take_in(reader, row, &mut tail, &mut found.broken)?;
         }
     }
     for viewed in reader.open_rows()? {
@@ -94,14 +108,14 @@ pub(super) fn recover(reader: &dyn LogReader) -> Result<Recovered, LogError> {
             continue;
         }
         if viewed.active {
-            match load(reader, id, viewed.head) {
+            match read(reader, id, viewed.head)? {
                 Ok(job) => {
                     let executor = Executor::new(job, viewed.head);
                     found.open.insert(id, Entry::Loaded(Box::new(executor)));
                 }
-                Err(error) => {
-                    tracing::error!(%error, "a job is not run");
-                    found.broken.insert(id, Broken { why: error.to_string(), row: None });
+                Err(why) => {
+                    tracing::error!(job = %id, why, "a job is not run");
+                    found.broken.insert(id, Broken { why, row: None });
                 }
             }
         } else {
@@ -123,20 +137,20 @@ fn take_in(
     row: &ReadRow,
     tail: &mut HashMap<JobId, (Job, Head)>,
     broken: &mut HashMap<JobId, Broken>,
-) {
+) -> Result<(), LogError> {
     let id = row.job;
     if let Some(broken) = broken.get_mut(&id) {
         if let Some(known) = &mut broken.row {
             known.head = row.after;
         }
-        return;
+        return Ok(());
     }
     let (mut job, hangs_together) = match tail.remove(&id) {
         Some((job, head)) => (Some(job), Ok(head == row.before)),
         None if row.before.seq == 0 => (None, Ok(true)),
-        None => match load(reader, id, row.before) {
+        None => match read(reader, id, row.before)? {
             Ok(job) => (Some(job), Ok(true)),
-            Err(error) => (None, Err(error.to_string())),
+            Err(why) => (None, Err(why)),
         },
     };
     let taken = match hangs_together {
@@ -155,6 +169,7 @@ fn take_in(
             broken.insert(id, Broken { why, row });
         }
     }
+    Ok(())
 }
 
 /// What the views are to know of a job that cannot be followed: what was known of it last, and

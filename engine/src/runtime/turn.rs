@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use annals_tasks_sdk::{JobId, Timestamp};
 use tokio::sync::oneshot;
@@ -12,7 +13,7 @@ use tokio::sync::oneshot;
 use super::act::Action;
 use super::agenda::Agenda;
 use super::engine::Shared;
-use super::error::EngineError;
+use super::error::{EngineError, JobError};
 use super::executor::{Entries, Entry, Executor, Parked, Running};
 use super::message::{Envelope, Message};
 use super::pool::Waiter;
@@ -24,6 +25,8 @@ use crate::log::{
 
 /// So many messages make a turn at most.
 pub(super) const TURN_MAX: usize = 4096;
+/// When the log could not be read, it is tried again after this time.
+const READ_AGAIN: Duration = Duration::from_secs(10);
 /// Stands for the commit of the present turn until that is known.
 pub(super) const THIS_TURN: Ticket = Ticket(u64::MAX);
 
@@ -200,8 +203,13 @@ impl Loop {
         } else if matches!(self.entries.get(&job), Some(Entry::Parked(_))) {
             match self.load(job) {
                 Ok(_) => self.touch(job),
-                // It stays parked, and whoever asks for it hears the same.
-                Err(error) => tracing::error!(%error, "a job that is due cannot be loaded"),
+                // Whoever asks for it hears the same.
+                Err(error) => {
+                    tracing::error!(%error, "a job that is due cannot be loaded");
+                    if let JobError::Engine(_) = error {
+                        self.agenda.set(job, Some(self.now.plus(READ_AGAIN)));
+                    }
+                }
             }
         }
     }
@@ -389,7 +397,11 @@ impl Loop {
     fn fail(&mut self, error: Option<Arc<LogError>>) {
         let error = error.unwrap_or_else(|| Arc::new(LogError::Closed));
         tracing::error!(%error, "the log cannot be written; the engine stops");
-        self.shared.fail(EngineError::OutcomeUnknown(Arc::clone(&error)));
+        if self.shared.fail(EngineError::OutcomeUnknown(Arc::clone(&error))) {
+            // The writer tells those who have written; others may have someone who waits, too.
+            let failed = || Message::Durable(Durable::Failed(Arc::clone(&error)));
+            self.shared.tell_all(failed);
+        }
         self.failed = Some(error);
         self.pending.clear();
         self.ready.clear();
