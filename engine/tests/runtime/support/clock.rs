@@ -50,6 +50,12 @@ impl HandClock {
         self.sleepers.send_replace(left);
     }
 
+    /// Sets the time back, as an operator may do with the clock of a machine.
+    pub(crate) fn set_back(&self, by: Duration) {
+        let millis = i64::try_from(by.as_millis()).expect("a test sets it back by little");
+        self.with(|state| state.now = Timestamp::from_millis(state.now.as_millis() - millis));
+    }
+
     /// Waits until somebody sleeps until exactly `span` from now.
     pub(crate) async fn until_slept_on(&self, span: Duration) {
         let mut sleepers = self.sleepers.subscribe();
