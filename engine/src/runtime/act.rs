@@ -1,7 +1,5 @@
 //! Actions: what a turn wants done, once the events that it was decided on are durable.
 
-use std::sync::Arc;
-
 use annals_tasks_sdk::{JobId, TaskError, TaskResult};
 
 use super::executor::{Entry, Running};
@@ -79,8 +77,7 @@ impl Loop {
         let is_it = |live: &&mut Running| live.task == task && live.attempt == attempt;
         let Some(running) = executor.running.iter_mut().find(is_it) else { return };
         running.spawned = true;
-        let shared = Arc::clone(&self.shared);
-        super::attempt::spawn(shared, self.index, executor, task);
+        super::attempt::spawn(&self.shared, self.index, executor, task);
     }
 
     fn stop(&mut self, job: JobId, task: TaskNumber, attempt: u32) {

@@ -45,7 +45,7 @@ struct Attempt {
 }
 
 /// Starts an attempt whose start is durable.
-pub(super) fn spawn(shared: Arc<Shared>, home: usize, executor: &Executor, task: TaskNumber) {
+pub(super) fn spawn(shared: &Arc<Shared>, home: usize, executor: &Executor, task: TaskNumber) {
     let job = &executor.job;
     let Some(running) = executor.running(task) else { return };
     let Some(task) = job.task(running.task) else { return };
@@ -58,7 +58,7 @@ pub(super) fn spawn(shared: Arc<Shared>, home: usize, executor: &Executor, task:
         attempt: running.attempt,
     };
     let host = Arc::new(AttemptHost {
-        shared: Arc::clone(&shared),
+        shared: Arc::clone(shared),
         home,
         job: job.id(),
         task: running.task,
@@ -79,7 +79,7 @@ pub(super) fn spawn(shared: Arc<Shared>, home: usize, executor: &Executor, task:
         grace: task.spec.policy.cancel_grace.unwrap_or(GRACE),
         token: running.token.clone(),
         host,
-        shared: Arc::clone(&shared),
+        shared: Arc::clone(shared),
     };
     shared.tasks.spawn(attempt.run());
 }
@@ -182,7 +182,8 @@ impl Attempt {
                     future.run().await
                 } else {
                     future.end();
-                    Ok(Err(TaskError::new("grace_over", "the attempt was dropped: it did not end within its grace")))
+                    let message = "the attempt was dropped: it did not end within its grace";
+                    Ok(Err(TaskError::new("grace_over", message)))
                 }
             }
         };

@@ -8,7 +8,7 @@ use super::message::Envelope;
 use super::turn::{Loop, TURN_MAX};
 
 /// A loop that waits for nothing in particular looks at the clock this seldom.
-const IDLE: Duration = Duration::from_secs(3600);
+const IDLE: Duration = Duration::from_hours(1);
 
 /// Starts the thread of a loop.
 pub(super) fn start(mut each: Loop, inbox: Receiver<Envelope>) -> std::io::Result<JoinHandle<()>> {

@@ -8,8 +8,8 @@ use annals_engine::runtime::{Builder, Engine, JobHandle};
 use annals_tasks_sdk::{JobId, Payload, TaskContext, TaskError, TaskResult};
 
 use super::support::{
-    HandClock, Store, World, laws, loops, nothing, outcomes, pause, plan, resume, status_of,
-    submit, task, until, within,
+    HandClock, Store, World, almost, laws, loops, nothing, outcomes, pause, plan, resume,
+    status_of, submit, task, until, within,
 };
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -85,7 +85,7 @@ async fn a_retry_keeps_its_due_time_through_pause_and_restart() {
             assert_eq!(now(&engine, id).await.status(), JobStatus::Paused);
             resume(&engine.job(id)).await;
             let engine = timed.restart(engine).await;
-            timed.advance(&engine, 6 * MINUTE - TICK);
+            timed.advance(&engine, almost(6 * MINUTE));
             assert_eq!(status_of(&*now(&engine, id).await, "a"), "waiting");
             timed.advance(&engine, TICK);
             let end = ended(&engine.job(id)).await;
@@ -152,7 +152,7 @@ async fn a_sleep_goes_on_through_restarts() {
             timed.advance(&engine, 19 * MINUTE);
             engine = timed.restart(engine).await;
         }
-        timed.advance(&engine, 3 * MINUTE - TICK);
+        timed.advance(&engine, almost(3 * MINUTE));
         assert_eq!(status_of(&*now(&engine, id).await, "a"), "waiting");
         timed.advance(&engine, TICK);
         let end = ended(&engine.job(id)).await;
@@ -170,7 +170,7 @@ async fn there_is_no_wait_after_the_last_attempt() {
     for (attempts, wait) in [(1, 1), (2, 2)] {
         until(&job, |now| outcomes(&now.job, "a") == vec!["failed"; attempts]).await;
         let wait = Duration::from_secs(wait);
-        timed.advance(&engine, wait - TICK);
+        timed.advance(&engine, almost(wait));
         assert_eq!(outcomes(&*now(&engine, job.id()).await, "a").len(), attempts);
         timed.advance(&engine, TICK);
     }

@@ -13,8 +13,8 @@ use annals_engine::runtime::{
 use annals_tasks_sdk::{JobId, Payload};
 
 use super::support::{
-    Gate, HandClock, Store, Tampered, World, cancel, laws, loops, nothing, plan, skip, status_of,
-    submit, task, until, within,
+    Gate, HandClock, Store, Tampered, World, almost, cancel, laws, loops, nothing, plan, skip,
+    status_of, submit, task, until, within,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -85,7 +85,7 @@ async fn thousands_of_jobs_wait_although_few_are_loaded() {
         } else {
             engine
         };
-        clock.advance(HOUR - Duration::from_millis(1));
+        clock.advance(almost(HOUR));
         engine.look();
         assert_eq!(
             status_of(&within(engine.job(ids[2]).snapshot()).await.unwrap().job, "s"),

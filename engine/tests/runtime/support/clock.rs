@@ -9,6 +9,11 @@ use annals_engine::runtime::Clock;
 use annals_tasks_sdk::Timestamp;
 use tokio::sync::{oneshot, watch};
 
+/// A moment less than `span`.
+pub(crate) fn almost(span: Duration) -> Duration {
+    span.saturating_sub(Duration::from_millis(1))
+}
+
 /// A clock that stands still until a test moves it.
 pub(crate) struct HandClock {
     state: Mutex<State>,
@@ -95,6 +100,6 @@ impl Clock for HandClock {
     }
 
     fn patience(&self, _ahead: Duration) -> Duration {
-        Duration::from_secs(3600)
+        Duration::from_hours(1)
     }
 }
