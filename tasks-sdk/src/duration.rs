@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The longest duration that a plan can hold: 100 years of 365 days.
-pub const DURATION_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
+pub const DURATION_MAX: Duration = Duration::from_hours(100 * 365 * 24);
 
 const HINT: &str = "write it as 30s, 2h 30m, 1500ms or PT1H30M";
 

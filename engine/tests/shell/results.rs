@@ -17,6 +17,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("bytes_of_any_kind_reach_the_log", bytes_of_any_kind_reach_the_log),
     ("much_output_takes_no_memory", much_output_takes_no_memory),
     ("an_attempt_costs_little", an_attempt_costs_little),
+    ("attempts_leave_no_descriptors_and_no_zombies", attempts_leave_no_descriptors_and_no_zombies),
 ];
 
 fn script(text: &str) -> String {
@@ -167,5 +168,33 @@ fn an_attempt_costs_little() {
             house.attempt().call(&script("true")).await.unwrap();
         }
         println!("one attempt takes {:?}", begun.elapsed() / COUNT);
+    });
+}
+
+fn attempts_leave_no_descriptors_and_no_zombies() {
+    let house = House::new();
+    let count = |folder: &str| std::fs::read_dir(folder).unwrap().count();
+    let zombies = || {
+        let own = std::process::id().to_string();
+        let is_child =
+            |stat: String| stat.rsplit(')').next()?.split(' ').nth(2).map(|it| it == own);
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let stats =
+            processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+        stats.filter_map(is_child).filter(|is| *is).count()
+    };
+    block_on(async {
+        house.attempt().call(&script("true")).await.unwrap();
+        let before = (count("/proc/self/fd"), zombies());
+        let attempts: Vec<_> = (0..32)
+            .map(|number| {
+                let text = format!("sleep 100 & (setsid sleep 100 &) ; exit {}", number % 2);
+                tokio::spawn(house.attempt().call(&script(&text)))
+            })
+            .collect();
+        for attempt in attempts {
+            let _ = attempt.await.unwrap();
+        }
+        assert_eq!((count("/proc/self/fd"), zombies()), before);
     });
 }
