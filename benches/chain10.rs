@@ -8,8 +8,8 @@
 mod support;
 
 use std::collections::VecDeque;
-use std::sync::mpsc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+
 use std::time::Instant;
 
 use annals_engine::job::Origin;
@@ -18,6 +18,7 @@ use annals_engine::{Engine, Submission};
 use annals_tasks_sdk::JobId;
 use annals_tasks_sdk::plan::Plan;
 use support::{Figures, chain, cpu_seconds, resident_bytes};
+use tokio::sync::oneshot;
 
 /// Jobs in flight, and how many jobs are run for the figures.
 const PARTS: [(usize, usize); 3] = [(1, 200), (1_000, 20_000), (10_000, 50_000)];
@@ -38,11 +39,11 @@ fn main() {
 
 /// Runs model and engine in turn, twice each, so that a drift of the machine shows.
 async fn beside_the_model(in_flight: usize, jobs: usize) {
-    let rows = rows_of_a_job().await;
+    let rows = Arc::new(rows_of_a_job().await);
     println!("chain-10, {in_flight} in flight, {jobs} jobs");
     let mut ratios = Vec::new();
     for _ in 0..3 {
-        let model = model(&rows, in_flight, jobs);
+        let model = model(&rows, in_flight, jobs).await;
         let engine = engine(in_flight, jobs).await;
         println!("  model   {model}");
         println!("  engine  {engine}");
@@ -68,10 +69,13 @@ async fn rows_of_a_job() -> Vec<(u32, Vec<u8>)> {
     job.ended().await.expect("an end");
     let read = annals_engine::log::history(
         &*engine.reader(),
-        job.history(0, 1_000).await.expect("a history").last().map_or_else(Default::default, |last| {
-            // The job's last row holds its last two events.
-            annals_engine::log::Position(last.position.0 - 1)
-        }),
+        job.history(0, 1_000).await.expect("a history").last().map_or_else(
+            Default::default,
+            |last| {
+                // The job's last row holds its last two events.
+                annals_engine::log::Position(last.position.0 - 1)
+            },
+        ),
         0,
     )
     .expect("rows");
@@ -90,47 +94,63 @@ async fn submit(engine: &Engine, plan: Plan) -> annals_engine::JobHandle {
     engine.submit_plan(Submission::new(plan, Origin::actor("bench"))).await.expect("a job")
 }
 
-/// Eleven durable steps per job and nothing else.
-fn model(rows: &[(u32, Vec<u8>)], in_flight: usize, jobs: usize) -> Figures {
+/// Eleven durable steps per job and nothing else: a client per job in flight appends a row, waits
+/// until its group commit is durable, and appends the next.
+async fn model(rows: &Arc<Vec<(u32, Vec<u8>)>>, in_flight: usize, jobs: usize) -> Figures {
     let folder = tempfile::tempdir().expect("a folder");
     let options = Options { create: true, ..Options::default() };
     let log: Box<dyn EventLog> =
         Box::new(RedbLog::open(&folder.path().join("store"), &options).expect("a store"));
-    let (tell, durable) = mpsc::channel();
-    let writer = Writer::start(log, Arc::new(move |_, outcome| drop(tell.send(outcome))));
+    let waiting = Arc::new(Waiting::default());
+    let done = Arc::clone(&waiting);
+    let writer = Writer::start(log, Arc::new(move |_, outcome| done.tell(&outcome)));
     let (cpu, start) = (cpu_seconds(), Instant::now());
-    let row = |job: usize, step: usize| {
-        let (events, bytes) = &rows[step];
-        let (job, position) = (JobId::from_u128(job as u128), Head::default().row);
-        Row { job, position, events: *events, bytes: bytes.clone(), values: Vec::new() }
-    };
-    let mut waiting: VecDeque<(Ticket, Vec<(usize, usize)>)> = VecDeque::new();
-    let (mut begun, mut ended) = (in_flight.min(jobs), 0);
-    let mut next: Vec<(usize, usize)> = (0..begun).map(|job| (job, 0)).collect();
-    while ended < jobs {
-        if !next.is_empty() {
-            let mut batch: Vec<Row> = next.iter().map(|&(job, step)| row(job, step)).collect();
-            let ticket = writer.submit(0, &mut batch).expect("the writer takes rows");
-            waiting.push_back((ticket, std::mem::take(&mut next)));
-        }
-        let Ok(Durable::UpTo(upto)) = durable.recv() else { panic!("the log failed") };
-        while waiting.front().is_some_and(|(ticket, _)| *ticket <= upto) {
-            for (job, step) in waiting.pop_front().map(|(_, steps)| steps).unwrap_or_default() {
-                if step + 1 < rows.len() {
-                    next.push((job, step + 1));
-                } else {
-                    ended += 1;
-                    if begun < jobs {
-                        next.push((begun, 0));
-                        begun += 1;
-                    }
+    let clients = (0..in_flight).map(|client| {
+        let (writer, waiting, rows) = (writer.clone(), Arc::clone(&waiting), Arc::clone(rows));
+        tokio::spawn(async move {
+            for job in (client..jobs).step_by(in_flight) {
+                for (events, bytes) in rows.iter() {
+                    waiting.append(&writer, job, *events, bytes.clone()).await;
                 }
+            }
+        })
+    });
+    for client in clients.collect::<Vec<_>>() {
+        client.await.expect("a client");
+    }
+    let figures =
+        Figures::new(jobs, in_flight, start.elapsed(), cpu_seconds() - cpu, writer.stats());
+    writer.close().expect("a clean end");
+    figures
+}
+
+/// Who waits for which commit.
+#[derive(Default)]
+struct Waiting(Mutex<VecDeque<(Ticket, oneshot::Sender<()>)>>);
+
+impl Waiting {
+    async fn append(&self, writer: &Writer, job: usize, events: u32, bytes: Vec<u8>) {
+        let (job, position) = (JobId::from_u128(job as u128), Head::default().row);
+        let mut row = [Row { job, position, events, bytes, values: Vec::new() }];
+        let (tell, durable) = oneshot::channel();
+        {
+            // Under one lock, so that the order of the queue is that of the tickets.
+            let mut waiting = self.0.lock().expect("no panic");
+            let ticket = writer.submit(0, &mut row).expect("the writer takes rows");
+            waiting.push_back((ticket, tell));
+        }
+        durable.await.expect("the row is durable");
+    }
+
+    fn tell(&self, outcome: &Durable) {
+        let Durable::UpTo(upto) = outcome else { panic!("the log failed: {outcome:?}") };
+        let mut waiting = self.0.lock().expect("no panic");
+        while waiting.front().is_some_and(|(ticket, _)| ticket <= upto) {
+            if let Some((_, tell)) = waiting.pop_front() {
+                tell.send(()).expect("the client waits");
             }
         }
     }
-    let figures = Figures::new(jobs, in_flight, start.elapsed(), cpu_seconds() - cpu, writer.stats());
-    writer.close().expect("a clean end");
-    figures
 }
 
 async fn engine(in_flight: usize, jobs: usize) -> Figures {
@@ -178,6 +198,8 @@ async fn memory() {
         client.await.expect("a client");
     }
     let each = (resident_bytes().saturating_sub(before)) / JOBS;
-    println!("memory: {each} bytes resident for each of {JOBS} waiting jobs (plan of {payload} bytes)");
+    println!(
+        "memory: {each} bytes resident for each of {JOBS} waiting jobs (plan of {payload} bytes)"
+    );
     engine.shutdown().await.expect("an end");
 }
