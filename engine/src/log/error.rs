@@ -1,7 +1,7 @@
 //! What can go wrong with a log.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use annals_tasks_sdk::JobId;
 
@@ -90,7 +90,7 @@ pub enum LogError {
         due: u64,
     },
     /// A later build wrote a row.
-    #[error("the row at position {}{} cannot be read: {source}", .position.0, in_file(.file))]
+    #[error("the row at position {}{} cannot be read: {source}", .position.0, in_file(.file.as_deref()))]
     Codec {
         /// The file.
         file: Option<PathBuf>,
@@ -101,8 +101,8 @@ pub enum LogError {
     },
 }
 
-fn in_file(file: &Option<PathBuf>) -> String {
-    file.as_ref().map_or_else(String::new, |file| format!(" in {}", file.display()))
+fn in_file(file: Option<&Path>) -> String {
+    file.map_or_else(String::new, |file| format!(" in {}", file.display()))
 }
 
 fn holder(pid: Option<u32>) -> String {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use annals_tasks_sdk::JobId;
 
 use super::{Damage, EventLog, JobRow, LogError, LogReader, Position, ReadRow, Row};
-use super::{decode_row, digest};
+use super::{decode_row, digest, row::in_order};
 use crate::job::ValueDigest;
 
 /// When an append is to fail.
@@ -95,17 +95,6 @@ impl State {
 fn injected() -> LogError {
     let source = std::io::Error::other("a fault was injected");
     LogError::Io { path: "memory".into(), source }
-}
-
-/// Refuses rows whose positions do not ascend from `due`.
-pub(super) fn in_order(rows: &[Row], mut due: Position) -> Result<(), LogError> {
-    for row in rows {
-        if row.position < due {
-            return Err(LogError::OutOfOrder { found: row.position.0, due: due.0 });
-        }
-        due = row.end();
-    }
-    Ok(())
 }
 
 /// An [`EventLog`] on a [`MemoryDisk`].

@@ -63,7 +63,9 @@ impl Audit {
                 Ok(rows) => {
                     let Some(last) = rows.last() else { return Ok(()) };
                     from = last.end();
-                    rows.iter().for_each(|row| self.row(row));
+                    for row in &rows {
+                        self.row(row);
+                    }
                 }
                 // The page is read row by row up to the one that is at fault, and from behind it.
                 Err(LogError::Damaged(_)) if limit > 1 => limit = 1,

@@ -127,6 +127,7 @@ impl Writer {
     pub fn start(log: Box<dyn EventLog>, done: Done) -> Self {
         let (writer, mut committer) = Self::by_hand(log, done);
         let thread = std::thread::Builder::new().name("annals-log".into());
+        // Without this one thread there is no engine, and nobody to answer.
         let thread = thread.spawn(move || committer.run()).expect("a thread can be started");
         *writer.0.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         writer
@@ -159,7 +160,7 @@ impl Writer {
         queue.open()?;
         let (mut taken, mut events, mut bytes) = (Vec::with_capacity(rows.len()), 0, 0);
         for row in rows {
-            row.position = queue.next;
+            row.place(queue.next);
             queue.next = row.end();
             events += u64::from(row.events);
             let values: usize = row.values.iter().map(|(_, value)| value.len()).sum();

@@ -14,7 +14,7 @@ use annals_tasks_sdk::JobId;
 use super::file::{self, Notify, Trouble, damaged, guard, io_error};
 use crate::job::ValueDigest;
 use crate::log::error::undecodable;
-use crate::log::{Damage, LogError, Position, ReadRow, Row, codec, memory};
+use crate::log::{Damage, LogError, Position, ReadRow, Row, codec, row::in_order};
 
 /// By the position of their first event, the encoded rows.
 const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
@@ -146,7 +146,7 @@ impl Records {
 
     /// Appends rows in one commit.
     pub(super) fn append(&self, rows: &[Row]) -> Result<(), LogError> {
-        memory::in_order(rows, self.next())?;
+        in_order(rows, self.next())?;
         let Some(last) = rows.last() else { return Ok(()) };
         self.write(|transaction| {
             put_rows(transaction, rows)?;

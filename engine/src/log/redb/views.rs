@@ -191,7 +191,8 @@ fn suspect(path: &Path) -> PathBuf {
 /// Renames the file, so that whoever wants to know what happened to it still can.
 fn set_aside(path: &Path, detail: &str, notify: &Notify) -> Result<(), LogError> {
     let name = |number: u32| path.with_extension(format!("damaged-{number}"));
-    let kept = (1..).map(name).find(|kept| !kept.exists()).unwrap_or_else(|| name(0));
+    // The last of very many replaces the one before it.
+    let kept = (1..1_000).map(name).find(|kept| !kept.exists()).unwrap_or_else(|| name(1_000));
     let renamed = match fs::rename(path, &kept) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         other => other,
