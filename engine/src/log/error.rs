@@ -118,8 +118,10 @@ fn holder(pid: Option<u32>) -> String {
 pub struct Damage {
     /// The file.
     pub file: Option<PathBuf>,
-    /// Position of the row.
+    /// Position of the row; none where it is the file as a whole.
     pub position: Option<Position>,
+    /// The last position that cannot be read because of it, where that is known.
+    pub upto: Option<Position>,
     /// The job.
     pub job: Option<JobId>,
     /// What is wrong, as a sentence.
@@ -128,7 +130,12 @@ pub struct Damage {
 
 impl Damage {
     pub(super) fn at(position: Position, detail: impl Into<String>) -> Self {
-        Self { position: Some(position), detail: detail.into(), ..Self::default() }
+        Self {
+            position: Some(position),
+            upto: Some(position),
+            detail: detail.into(),
+            ..Self::default()
+        }
     }
 
     pub(super) fn of(mut self, job: JobId) -> Self {
