@@ -89,6 +89,14 @@ pub enum LogError {
         /// The first position that was free.
         due: u64,
     },
+    /// Views were handed over that are ahead of the records, which is a fault in the program.
+    #[error("the views came for position {upto}, but the records end before position {next}")]
+    Ahead {
+        /// What the views were said to reflect.
+        upto: u64,
+        /// The first position that is free.
+        next: u64,
+    },
     /// A later build wrote a row.
     #[error("the row at position {}{} cannot be read: {source}", .position.0, in_file(.file.as_deref()))]
     Codec {

@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use annals_tasks_sdk::JobId;
 
 use super::{Damage, EventLog, JobRow, LogError, LogReader, Position, ReadRow, Row};
-use super::{decode_row, digest, row::in_order};
+use super::{
+    decode_row, digest,
+    row::{in_order, reflects},
+};
 use crate::job::ValueDigest;
 
 /// When an append is to fail.
@@ -125,6 +128,7 @@ impl EventLog for MemoryLog {
 
     fn checkpoint(&mut self, rows: &[JobRow], upto: Position) -> Result<(), LogError> {
         self.write(|state| {
+            reflects(upto, state.next())?;
             state.views.extend(rows.iter().map(|row| (row.job, row.clone())));
             state.viewed = upto;
             Ok(())

@@ -52,6 +52,12 @@ impl Row {
     pub(super) fn end(&self) -> Position {
         Position(self.position.0 + u64::from(self.events))
     }
+
+    /// Its size, with the values that lie beside it.
+    pub(super) fn bytes_all(&self) -> u64 {
+        let values: usize = self.values.iter().map(|(_, value)| value.len()).sum();
+        (self.bytes.len() + values) as u64
+    }
 }
 
 /// Refuses rows whose positions do not ascend from `due`.
@@ -63,6 +69,11 @@ pub(super) fn in_order(rows: &[Row], mut due: Position) -> Result<(), LogError> 
         due = row.end();
     }
     Ok(())
+}
+
+/// Refuses views that are ahead of the records: a store that has them has lost records.
+pub(super) fn reflects(upto: Position, next: Position) -> Result<(), LogError> {
+    if upto < next { Ok(()) } else { Err(LogError::Ahead { upto: upto.0, next: next.0 }) }
 }
 
 /// A row read back: decoded, its hashes verified.

@@ -146,7 +146,7 @@ impl Writer {
         });
         let handle = Handle { shared: shared.clone(), thread: Mutex::new(None) };
         let committer =
-            Committer { shared, log: Some(log), done, seen: BTreeSet::new(), restless: false };
+            Committer { shared, log: Some(log), done, seen: BTreeSet::new(), restless: true };
         (Self(Arc::new(handle)), committer)
     }
 
@@ -163,8 +163,7 @@ impl Writer {
             row.place(queue.next);
             queue.next = row.end();
             events += u64::from(row.events);
-            let values: usize = row.values.iter().map(|(_, value)| value.len()).sum();
-            bytes += (row.bytes.len() + values) as u64;
+            bytes += row.bytes_all();
             let (bytes, values) = (mem::take(&mut row.bytes), mem::take(&mut row.values));
             let (job, position, events) = (row.job, row.position, row.events);
             taken.push(Row { job, position, events, bytes, values });
@@ -240,7 +239,7 @@ pub struct Committer {
     done: Done,
     /// Every source that ever submitted something, to tell them of a failure.
     seen: BTreeSet<usize>,
-    /// Whether something was written since the log's last idle work.
+    /// Whether the log may have idle work to do: after each commit, and after the opening.
     restless: bool,
 }
 

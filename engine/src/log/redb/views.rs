@@ -111,20 +111,20 @@ impl Views {
     fn with<T>(&self, run: impl FnOnce(&Database) -> Result<T, Trouble>) -> Result<T, LogError> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
         let database = database.as_ref().ok_or(LogError::Closed)?;
-        guard(&self.path, || run(database))
+        let result = guard(&self.path, || run(database));
+        if matches!(result, Err(LogError::Damaged(_))) {
+            // The next start then rebuilds the views. Where even this cannot be written, the
+            // next use of the row tells again.
+            let _ = fs::write(suspect(&self.path), "");
+        }
+        result
     }
 
     fn read<T>(
         &self,
         run: impl FnOnce(&ReadTransaction) -> Result<T, Trouble>,
     ) -> Result<T, LogError> {
-        let result = self.with(|database| run(&database.begin_read()?));
-        if matches!(result, Err(LogError::Damaged(_))) {
-            // The next start then rebuilds the views. Where even this cannot be written, the
-            // next read of the row tells again.
-            let _ = fs::write(suspect(&self.path), "");
-        }
-        result
+        self.with(|database| run(&database.begin_read()?))
     }
 
     pub(super) fn row(&self, job: JobId) -> Result<Option<JobRow>, LogError> {

@@ -180,7 +180,9 @@ fn views_are_replaced_and_know_the_open_jobs() {
         // A job that is executed again is open again.
         log.checkpoint(&[jobs[1].view(JobStatus::Pending)], Position(6)).unwrap();
         assert_eq!(ids(reader.open_rows().unwrap()), [1, 2, 3]);
-        log.close().unwrap();
+        // Views that are ahead of the records are refused.
+        let ahead = log.checkpoint(&[], Position(7)).unwrap_err();
+        assert!(matches!(ahead, LogError::Ahead { upto: 7, next: 7 }), "{ahead}");
     });
 }
 

@@ -125,6 +125,36 @@ fn after_the_idle_work_a_kill_needs_no_repair() {
     assert_eq!(rows(&RedbLog::open(&killed.dir(), &options).unwrap()).len(), 50);
 }
 
+/// Opens a store, and gives the files that were repaired.
+fn repaired(place: &Place) -> (RedbLog, usize) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let sink = told.clone();
+    let notify: Arc<dyn Fn(Notice) + Send + Sync> =
+        Arc::new(move |notice| sink.lock().unwrap().push(notice));
+    let log = RedbLog::open(&place.dir(), &Options { notify: Some(notify), ..<_>::default() });
+    let count = told.lock().unwrap().len();
+    (log.unwrap(), count)
+}
+
+#[test]
+fn a_store_that_was_only_opened_needs_no_repair_after_a_kill() {
+    let place = Place::new();
+    fill(&mut place.open().unwrap(), 1, 1..=5);
+    let (_open, count) = repaired(&place);
+    assert_eq!(count, 0, "it was closed in good order");
+    let killed = place.killed();
+    let (mut open, count) = repaired(&killed);
+    assert_eq!(count, 0, "nothing was written since");
+    open.append(&[Job::new(2).row(6, &[small(1)])]).unwrap();
+    let killed = killed.killed();
+    let (mut open, count) = repaired(&killed);
+    assert!(count > 0, "something was");
+    // Also a store that was repaired is settled when it is idle.
+    open.idle().unwrap();
+    let killed = killed.killed();
+    assert_eq!(repaired(&killed).1, 0);
+}
+
 #[test]
 fn a_kill_in_the_middle_of_a_roll_is_harmless() {
     let place = Place::new();
