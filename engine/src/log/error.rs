@@ -98,7 +98,11 @@ pub enum LogError {
         next: u64,
     },
     /// A later build wrote a row.
-    #[error("the row at position {}{} cannot be read: {source}", .position.0, in_file(.file.as_deref()))]
+    #[error(
+        "the row at position {}{} cannot be read: {source}",
+        .position.0,
+        in_file(.file.as_deref())
+    )]
     Codec {
         /// The file.
         file: Option<PathBuf>,

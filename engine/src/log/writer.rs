@@ -41,7 +41,10 @@ pub enum Durable {
 
 /// The writer takes nothing more: it was closed, or a write failed.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("the log takes nothing more: {}", .0.as_ref().map_or("it was closed".into(), ToString::to_string))]
+#[error(
+    "the log takes nothing more: {}",
+    .0.as_ref().map_or("it was closed".into(), ToString::to_string)
+)]
 pub struct Stopped(pub Option<Arc<LogError>>);
 
 /// What the writer has done so far.

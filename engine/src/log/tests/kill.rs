@@ -12,6 +12,12 @@ use crate::log::{EventLog, LogReader, Position, history, verify};
 
 const STORE: &str = "ANNALS_TEST_STORE";
 
+/// How often to kill: a few times, or as often as `ANNALS_TEST_ROUNDS` says.
+fn rounds(few: u32) -> u32 {
+    let rounds = std::env::var("ANNALS_TEST_ROUNDS").ok();
+    rounds.and_then(|rounds| rounds.parse().ok()).unwrap_or(few)
+}
+
 fn options() -> Options {
     Options { roll_bytes: 50_000, ..Options::default() }
 }
@@ -76,7 +82,7 @@ fn check(reader: &dyn LogReader, job: &Job, said: u64) {
 fn what_was_durable_survives_kills() {
     let dir = tempfile::tempdir().unwrap();
     let (mut random, mut most) = (fastrand::Rng::with_seed(3), 0);
-    for _ in 0..25 {
+    for _ in 0..rounds(25) {
         let said = kill(start(dir.path()), Duration::from_micros(random.u64(1_000..150_000)));
         let (log, job) = goes_on(dir.path());
         check(&*log.reader(), &job, said);
@@ -88,7 +94,7 @@ fn what_was_durable_survives_kills() {
 #[test]
 fn a_kill_in_the_first_start_leaves_nothing_that_cannot_be_opened() {
     let mut random = fastrand::Rng::with_seed(4);
-    for _ in 0..40 {
+    for _ in 0..rounds(40) {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("store");
         let said = kill(start(&dir), Duration::from_micros(random.u64(500..40_000)));

@@ -45,7 +45,7 @@ fn measure_the_codec() {
         (0..rounds).for_each(|_| drop(black_box(decode_row(Position(1), &bytes).unwrap())));
         let decoded = each(start, rounds * events.len() as u64);
         println!(
-            "{name}: {} bytes a row, {encoded:.0} ns/event encoding, {decoded:.0} ns/event decoding",
+            "{name}: {} bytes a row, {encoded:.0} ns/event encoding, {decoded:.0} decoding",
             bytes.len()
         );
     }

@@ -100,16 +100,9 @@ fn a_store_that_was_killed_is_repaired_and_has_everything() {
     let mut log = place.open().unwrap();
     fill(&mut log, 1, 1..=50);
     let killed = place.killed();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let sink = told.clone();
-    let notify: Arc<dyn Fn(Notice) + Send + Sync> =
-        Arc::new(move |notice| sink.lock().unwrap().push(notice));
-    let options = Options { notify: Some(notify), ..Options::default() };
-    let again = RedbLog::open(&killed.dir(), &options).unwrap();
+    let (again, files) = repaired(&killed);
     assert_eq!(rows(&again).len(), 50);
-    let told = std::mem::take(&mut *told.lock().unwrap());
-    let repaired = |notice: &Notice| matches!(notice, Notice::Repairing { file, .. } if *file == killed.file("records/0000000001.redb"));
-    assert!(told.iter().any(repaired), "{told:?}");
+    assert!(files.contains(&killed.file("records/0000000001.redb")), "{files:?}");
 }
 
 #[test]
@@ -119,40 +112,41 @@ fn after_the_idle_work_a_kill_needs_no_repair() {
     fill(&mut log, 1, 1..=50);
     log.idle().unwrap();
     let killed = place.killed();
-    let notify: Arc<dyn Fn(Notice) + Send + Sync> =
-        Arc::new(|notice| panic!("nothing is to be repaired: {notice:?}"));
-    let options = Options { notify: Some(notify), ..Options::default() };
-    assert_eq!(rows(&RedbLog::open(&killed.dir(), &options).unwrap()).len(), 50);
+    let (log, files) = repaired(&killed);
+    assert_eq!((rows(&log).len(), files), (50, Vec::new()));
 }
 
-/// Opens a store, and gives the files that were repaired.
-fn repaired(place: &Place) -> (RedbLog, usize) {
+/// Opens a store, and gives the files that were repaired, once for each notice.
+fn repaired(place: &Place) -> (RedbLog, Vec<PathBuf>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = told.clone();
-    let notify: Arc<dyn Fn(Notice) + Send + Sync> =
-        Arc::new(move |notice| sink.lock().unwrap().push(notice));
+    let notify: Arc<dyn Fn(Notice) + Send + Sync> = Arc::new(move |notice| {
+        if let Notice::Repairing { file, .. } = notice {
+            sink.lock().unwrap().push(file);
+        }
+    });
     let log = RedbLog::open(&place.dir(), &Options { notify: Some(notify), ..<_>::default() });
-    let count = told.lock().unwrap().len();
-    (log.unwrap(), count)
+    let files = told.lock().unwrap().clone();
+    (log.unwrap(), files)
 }
 
 #[test]
 fn a_store_that_was_only_opened_needs_no_repair_after_a_kill() {
     let place = Place::new();
     fill(&mut place.open().unwrap(), 1, 1..=5);
-    let (_open, count) = repaired(&place);
-    assert_eq!(count, 0, "it was closed in good order");
+    let (_open, files) = repaired(&place);
+    assert!(files.is_empty(), "it was closed in good order");
     let killed = place.killed();
-    let (mut open, count) = repaired(&killed);
-    assert_eq!(count, 0, "nothing was written since");
+    let (mut open, files) = repaired(&killed);
+    assert!(files.is_empty(), "nothing was written since");
     open.append(&[Job::new(2).row(6, &[small(1)])]).unwrap();
     let killed = killed.killed();
-    let (mut open, count) = repaired(&killed);
-    assert!(count > 0, "something was");
+    let (mut open, files) = repaired(&killed);
+    assert!(!files.is_empty(), "something was");
     // Also a store that was repaired is settled when it is idle.
     open.idle().unwrap();
     let killed = killed.killed();
-    assert_eq!(repaired(&killed).1, 0);
+    assert!(repaired(&killed).1.is_empty());
 }
 
 #[test]
