@@ -5,7 +5,10 @@ use annals_tasks_sdk::Timestamp;
 use super::samples;
 use super::{Job, small};
 use crate::job::{Event, Origin, Recorded};
-use crate::log::{CodecError, JobRow, Position, ReadRow, codec, decode_row, encode_row, v1};
+use crate::log::{
+    CodecError, EventLog, JobRow, MemoryDisk, Position, ReadRow, Row, codec, decode_row,
+    encode_row, history, v1, verify,
+};
 
 fn round(job: &Job, events: &[Recorded]) -> (Vec<u8>, ReadRow) {
     let (mut row, _) = encode_row(job.id, &job.head, events, Vec::new()).unwrap();
@@ -156,6 +159,14 @@ fn an_event_that_this_build_does_not_know_is_still_listed() {
         let unknown = &read.unknown[0];
         assert_eq!((unknown.seq, unknown.number, unknown.version), (1, number, version));
         assert_eq!((unknown.type_name(), read.end()), (name, Position(11)));
+        // The rest of the log knows how to live with it.
+        let disk = MemoryDisk::new();
+        let (job, position, bytes) = (read.job, read.position, newer_row(number, version));
+        let row = Row { job, position, events: 1, bytes, values: Vec::new() };
+        disk.open().append(&[row]).unwrap();
+        let found = verify(&disk).unwrap();
+        assert_eq!((found.events, found.unknown, found.damage), (1, 1, Vec::new()));
+        assert_eq!(history(&disk, position, 0).unwrap(), [read]);
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod codec;
 mod conformance;
+mod damage;
 mod golden;
 mod kill;
 mod measure;
