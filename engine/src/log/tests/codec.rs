@@ -46,6 +46,7 @@ fn whatever_is_in_the_header_is_hashed() {
         seq: 1,
         time: Timestamp::from_millis(5),
         origin: Origin::ENGINE,
+        leads: false,
         event: small(1),
     };
     let named = |actor: Option<&str>, request_id: Option<&str>, reason: Option<&str>| Recorded {
@@ -59,6 +60,7 @@ fn whatever_is_in_the_header_is_hashed() {
     let variants = [
         base.clone(),
         Recorded { time: Timestamp::from_millis(6), ..base.clone() },
+        Recorded { leads: true, ..base.clone() },
         Recorded { event: small(2), ..base.clone() },
         Recorded {
             event: Event::AttemptLost { task: crate::job::TaskNumber(1), attempt: 1 },

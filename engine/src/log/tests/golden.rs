@@ -99,6 +99,7 @@ fn a_row_is_as_it_was() {
         seq,
         time: Timestamp::from_millis(1_700_000_000_000),
         origin,
+        leads: seq == 41,
         event: Event::JobReopened { held: true },
     };
     let events: Vec<_> = origins().into_iter().zip(41..).map(recorded).collect();
