@@ -1,2 +1,6 @@
-//! Bin.
-fn main() {}
+//! The `annals` binary.
+
+fn main() {
+    // First of all, because this process may be the supervisor of a shell attempt.
+    annals_engine::isolated_entry();
+}

@@ -2,4 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod job;
+pub mod kinds;
 pub mod log;
+pub mod steplog;
+
+pub use kinds::isolated_entry;

@@ -17,6 +17,7 @@ pub struct TaskContext(Arc<Inner>);
 struct Inner {
     attempt: AttemptId,
     token: CancellationToken,
+    grace_over: Option<CancellationToken>,
     checkpoint: Option<Payload>,
     host: Arc<dyn Host>,
 }
@@ -73,7 +74,20 @@ impl TaskContext {
         checkpoint: Option<Payload>,
         host: Arc<dyn Host>,
     ) -> Self {
-        Self(Arc::new(Inner { attempt, token, checkpoint, host }))
+        Self(Arc::new(Inner { attempt, token, grace_over: None, checkpoint, host }))
+    }
+
+    /// The same context with the token that fires when the grace after the order to stop is
+    /// over. Only handlers that [end themselves](crate::Handler::ends_itself) look at it.
+    pub fn with_grace_over(self, token: CancellationToken) -> Self {
+        let Inner { attempt, token: stop, checkpoint, host, .. } = &*self.0;
+        Self(Arc::new(Inner {
+            attempt: attempt.clone(),
+            token: stop.clone(),
+            grace_over: Some(token),
+            checkpoint: checkpoint.clone(),
+            host: Arc::clone(host),
+        }))
     }
 
     /// Which attempt this is.
@@ -96,6 +110,15 @@ impl TaskContext {
     /// Resolves when the attempt is told to stop.
     pub async fn cancelled(&self) {
         self.0.token.cancelled().await;
+    }
+
+    /// Resolves when the grace after the order to stop is over, and never where nobody will
+    /// say so.
+    pub async fn grace_over(&self) {
+        match &self.0.grace_over {
+            Some(token) => token.cancelled().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Ends a task between two pieces of work: `cx.ensure_live()?`.

@@ -3,7 +3,8 @@
 //! `serde_json::Value` would round numbers that fit no machine type, and its
 //! `arbitrary_precision` feature changes the programs of everyone who links this crate.
 
-use std::collections::HashSet;
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use serde::Deserialize;
@@ -103,26 +104,75 @@ fn check_at(text: &str, pointer: &str, depth: usize) -> Result<(), PayloadError>
 }
 
 pub(crate) fn pointer<'a>(text: &'a str, pointer: &str) -> Option<&'a str> {
-    let Some(rest) = pointer.strip_prefix('/') else {
-        return pointer.is_empty().then_some(text.trim());
-    };
-    let mut here = text;
-    for step in rest.split('/') {
-        let step = step.replace("~1", "/").replace("~0", "~");
-        here = match level(here).ok()? {
-            Level::Object(members) => members.into_iter().find(|(key, _)| *key == step)?.1,
-            Level::Array(elements) => {
-                let canonical = step == "0" || !step.starts_with('0');
-                let digits = !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit());
-                if !canonical || !digits {
-                    return None;
-                }
-                elements.get(step.parse::<usize>().ok()?)?
-            }
-            Level::Scalar(_) | Level::Text(_) => return None,
-        };
+    Tree::new(text).find(pointer)
+}
+
+/// A value whose levels are read when a pointer first goes through them, and only once, so that
+/// many pointers into a large value stay cheap.
+pub(crate) struct Tree<'a> {
+    text: &'a str,
+    parts: OnceCell<Parts<'a>>,
+}
+
+enum Parts<'a> {
+    None,
+    Elements(Vec<Tree<'a>>),
+    Members(HashMap<String, Tree<'a>>),
+}
+
+impl<'a> Tree<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text: text.trim(), parts: OnceCell::new() }
     }
-    Some(here)
+
+    /// The text of the part that an RFC 6901 pointer names.
+    pub(crate) fn find(&self, pointer: &str) -> Option<&'a str> {
+        let Some(rest) = pointer.strip_prefix('/') else {
+            return pointer.is_empty().then_some(self.text);
+        };
+        let mut here = self;
+        for step in rest.split('/') {
+            let step = step.replace("~1", "/").replace("~0", "~");
+            here = match here.parts.get_or_init(|| Parts::of(here.text)) {
+                Parts::Members(members) => members.get(&step)?,
+                Parts::Elements(elements) => elements.get(element_index(&step)?)?,
+                Parts::None => return None,
+            };
+        }
+        Some(here.text)
+    }
+}
+
+impl<'a> Parts<'a> {
+    fn of(text: &'a str) -> Self {
+        match level(text) {
+            Ok(Level::Object(members)) => {
+                let members = members.into_iter();
+                Self::Members(members.map(|(key, part)| (key, Tree::new(part))).collect())
+            }
+            Ok(Level::Array(elements)) => {
+                Self::Elements(elements.into_iter().map(Tree::new).collect())
+            }
+            Ok(Level::Scalar(_) | Level::Text(_)) | Err(_) => Self::None,
+        }
+    }
+}
+
+fn element_index(step: &str) -> Option<usize> {
+    let canonical = step == "0" || !step.starts_with('0');
+    let digits = step.bytes().all(|byte| byte.is_ascii_digit());
+    // The empty step fails to parse.
+    if canonical && digits { step.parse().ok() } else { None }
+}
+
+/// Says what is wrong with a text that is no RFC 6901 pointer.
+pub(crate) fn pointer_fault(pointer: &str) -> Option<&'static str> {
+    if !pointer.is_empty() && !pointer.starts_with('/') {
+        return Some("a JSON pointer is empty or begins with /");
+    }
+    let escapes = pointer.split('~').skip(1);
+    let known = escapes.into_iter().all(|rest| rest.starts_with(['0', '1']));
+    (!known).then_some("in a JSON pointer ~ stands only in ~0 (for ~) and ~1 (for /)")
 }
 
 pub(crate) fn same_value(one: &str, other: &str) -> bool {

@@ -72,6 +72,15 @@ pub trait Handler: Send + Sync + 'static {
         let _ = input;
         Ok(())
     }
+
+    /// Whether an attempt always ends by itself once [`TaskContext::grace_over`] resolves.
+    ///
+    /// What runs attempts drops the future of a handler that says `false` when the grace is
+    /// over. That of one that says `true` is told, and waited for: it has something outside,
+    /// such as a tree of processes, that must be gone before the attempt counts as over.
+    fn ends_itself(&self) -> bool {
+        false
+    }
 }
 
 /// What a successful attempt gives.

@@ -52,7 +52,7 @@ impl Job {
             suspect: self.tasks[at as usize].losses >= rule.suspect_after,
         });
         let wake = self.next_wake(now).filter(|_| open).map(|at| Effect::Wake { at });
-        live.chain(wants).chain(wake)
+        live.chain(wake).chain(wants)
     }
 
     fn live_effects(&self, at: u32) -> impl Iterator<Item = Effect> {

@@ -72,39 +72,122 @@ pub enum Event {
     /// A cancel was accepted for a job that had started.
     CancelRequested,
     /// A skip was accepted while the task's attempt was alive; it takes effect when that is over.
-    SkipRequested { task: TaskNumber, output: Option<Payload> },
+    SkipRequested {
+        /// The task.
+        task: TaskNumber,
+        /// What stands in for its output.
+        output: Option<Payload>,
+    },
     /// A failed or cancelled job was executed again, running or `held` in `paused`.
-    JobReopened { held: bool },
+    JobReopened {
+        /// Whether it is paused at once.
+        held: bool,
+    },
     /// Everything is settled.
     JobCompleted,
     /// Nothing runs, waits or can start.
-    JobFailed { error: Failure },
+    JobFailed {
+        /// Why.
+        error: Failure,
+    },
     /// The job was cancelled and nothing of it is alive.
     JobCancelled,
     /// An attempt is about to start.
-    AttemptStarted { task: TaskNumber, attempt: u32 },
+    AttemptStarted {
+        /// The task.
+        task: TaskNumber,
+        /// The attempt.
+        attempt: u32,
+    },
     /// An attempt failed.
-    AttemptFailed { task: TaskNumber, attempt: u32, end: AttemptEnd },
+    AttemptFailed {
+        /// The task.
+        task: TaskNumber,
+        /// The attempt.
+        attempt: u32,
+        /// How it ended.
+        end: AttemptEnd,
+    },
     /// An attempt took longer than its timeout and is over.
-    AttemptTimedOut { task: TaskNumber, attempt: u32, end: AttemptEnd },
+    AttemptTimedOut {
+        /// The task.
+        task: TaskNumber,
+        /// The attempt.
+        attempt: u32,
+        /// How it ended.
+        end: AttemptEnd,
+    },
     /// An attempt was stopped by a pause, a cancel, a skip or a shutdown, and is over.
-    AttemptInterrupted { task: TaskNumber, attempt: u32, end: AttemptEnd },
+    AttemptInterrupted {
+        /// The task.
+        task: TaskNumber,
+        /// The attempt.
+        attempt: u32,
+        /// How it ended.
+        end: AttemptEnd,
+    },
     /// The engine died while the attempt ran.
-    AttemptLost { task: TaskNumber, attempt: u32 },
+    AttemptLost {
+        /// The task.
+        task: TaskNumber,
+        /// The attempt.
+        attempt: u32,
+    },
     /// The task waits for something and holds no slot.
-    TaskWaiting { task: TaskNumber, wait: Wait },
+    TaskWaiting {
+        /// The task.
+        task: TaskNumber,
+        /// What it waits for.
+        wait: Wait,
+    },
     /// The task's next attempt may start at `due`.
-    RetryScheduled { task: TaskNumber, due: Timestamp },
+    RetryScheduled {
+        /// The task.
+        task: TaskNumber,
+        /// When.
+        due: Timestamp,
+    },
     /// The task succeeded; `attempt` is 0 where none was needed, as for `sleep`.
-    TaskCompleted { task: TaskNumber, attempt: u32, output: Payload, exit: Exit, log: LogSize },
+    TaskCompleted {
+        /// The task.
+        task: TaskNumber,
+        /// The attempt that succeeded.
+        attempt: u32,
+        /// What it gave.
+        output: Payload,
+        /// How its child process ended, where there was one.
+        exit: Exit,
+        /// The size of the attempt's step log.
+        log: LogSize,
+    },
     /// The task failed for good.
-    TaskFailed { task: TaskNumber, error: Failure },
+    TaskFailed {
+        /// The task.
+        task: TaskNumber,
+        /// Why.
+        error: Failure,
+    },
     /// The task was skipped.
-    TaskSkipped { task: TaskNumber, output: Option<Payload> },
+    TaskSkipped {
+        /// The task.
+        task: TaskNumber,
+        /// What stands in for its output.
+        output: Option<Payload>,
+    },
     /// The task was removed from the plan.
-    TaskRemoved { task: TaskNumber },
+    TaskRemoved {
+        /// The task.
+        task: TaskNumber,
+    },
     /// An attempt saved a checkpoint; the value lies beside the record.
-    CheckpointSaved { task: TaskNumber, attempt: u32, value: ValueDigest },
+    CheckpointSaved {
+        /// The task.
+        task: TaskNumber,
+        /// The attempt.
+        attempt: u32,
+        /// What the value is known by.
+        value: ValueDigest,
+    },
 }
 
 /// How a job came to be.
@@ -164,7 +247,10 @@ impl Failure {
 #[non_exhaustive]
 pub enum Wait {
     /// A time.
-    Timer { until: Timestamp },
+    Timer {
+        /// When it is over.
+        until: Timestamp,
+    },
     /// Its kind, which is not registered here now.
     Kind,
 }

@@ -1,60 +1,85 @@
 //! The event log: the only place that knows bytes and disks.
 //!
 //! A [`Row`] is what one turn appends to one job. Rows are encoded and hashed where they are
-//! decided ([`encode`]), gathered by the [`Writer`], and made durable by an [`EventLog`].
+//! decided ([`encode_row`]), gathered by the [`Writer`], and made durable by an [`EventLog`].
+//! Nothing below knows what an event means: it is the job's machine that folds events to a state.
+
+mod codec;
+mod error;
+mod history;
+mod memory;
+mod redb;
+mod row;
+mod types;
+mod v1;
+mod verify;
+mod writer;
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
 use annals_tasks_sdk::JobId;
 
-use crate::job::Recorded;
+use crate::job::ValueDigest;
 
-/// An event's number in the whole log, from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Position(pub u64);
+pub use codec::{CodecError, FORMAT, decode_row, digest, encode_row};
+pub use error::{Damage, LogError};
+pub use history::history;
+pub use memory::{Fault, MemoryDisk, MemoryLog};
+pub use redb::{Notice, Options, RedbLog};
+pub use row::{Head, JobRow, Position, ReadRow, Row, UnknownEvent};
+pub use verify::{Verified, verify};
+pub use writer::{Committer, Done, Durable, Stopped, Ticket, Worked, Writer, WriterStats};
 
-/// Where a job's history stands: what the next row continues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Head {
-    /// Position of the first event of the job's last row; 0 before the first.
-    pub row: Position,
-    /// The job's last seq; 0 before the first.
-    pub seq: u64,
-    /// The hash of the job's last event; zeros before the first.
-    pub hash: [u8; 32],
+/// A store of rows, written by one thread.
+///
+/// Laws, which one suite checks on every store:
+///
+/// 1. `append` is atomic, and durable when it returns. Positions ascend strictly within and
+///    across calls and need not be dense; every other order is refused.
+/// 2. A row's values are durable with it. Of a task's values at least the last one is kept.
+/// 3. After a failure of any method the handle is poisoned: every later call is refused, and
+///    whether the failed one took effect shows when the log is opened anew.
+/// 4. What a reader gives is verified, or an error that names the place.
+/// 5. Views may be lost with a crash or by damage, records may not: a log whose views are gone
+///    opens with [`LogReader::viewed`] 0 and without job rows, and the caller replays.
+pub trait EventLog: Send {
+    /// Appends rows, in the order of their positions, and makes them durable.
+    fn append(&mut self, rows: &[Row]) -> Result<(), LogError>;
+    /// Replaces the views' rows of these jobs; from now on the views reflect every record up to
+    /// and including `upto`.
+    fn checkpoint(&mut self, rows: &[JobRow], upto: Position) -> Result<(), LogError>;
+    /// Does what makes the next opening fast; for moments in which nothing else is to be done.
+    fn idle(&mut self) -> Result<(), LogError>;
+    /// A reader of what is durable, which follows the log as it grows.
+    fn reader(&self) -> Arc<dyn LogReader>;
+    /// Ends the log in good order; readers then answer [`LogError::Closed`].
+    fn close(self: Box<Self>) -> Result<(), LogError>;
 }
 
-/// What one turn appends to one job, encoded.
-#[derive(Debug, Clone)]
-pub struct Row {
-    /// The job.
-    pub job: JobId,
-    /// The row's first position; set by [`Writer::submit`].
-    pub position: Position,
-    /// How many events it holds.
-    pub events: u32,
-    /// The encoded row.
-    pub bytes: Vec<u8>,
-    /// Values that lie beside the row: the task's number and its new checkpoint.
-    pub values: Vec<(u32, Arc<[u8]>)>,
+/// What is durable in a log.
+pub trait LogReader: Send + Sync {
+    /// The first position that is free.
+    fn next_position(&self) -> Position;
+    /// Up to and including which position the views reflect the records; 0 for none.
+    fn viewed(&self) -> Position;
+    /// The row that holds the event at `position`.
+    fn row(&self, position: Position) -> Result<Option<ReadRow>, LogError>;
+    /// Up to `limit` rows, ascending, from the first one that begins at or after `from`.
+    fn rows(&self, from: Position, limit: usize) -> Result<Vec<ReadRow>, LogError>;
+    /// The value of this task (by number) that has this digest, if it is still kept.
+    fn value(
+        &self,
+        job: JobId,
+        task: u32,
+        digest: &ValueDigest,
+    ) -> Result<Option<Vec<u8>>, LogError>;
+    /// The views' row of a job.
+    fn job_row(&self, job: JobId) -> Result<Option<JobRow>, LogError>;
+    /// Up to `limit` of the views' rows, newest job first, of jobs older than `before`.
+    fn job_rows(&self, before: Option<JobId>, limit: usize) -> Result<Vec<JobRow>, LogError>;
+    /// The views' row of every job that has not ended.
+    fn open_rows(&self) -> Result<Vec<JobRow>, LogError>;
 }
-
-/// A row read back: decoded, its hashes verified.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReadRow {
-    /// The job.
-    pub job: JobId,
-    /// Position of the first event.
-    pub position: Position,
-    /// The job's head before this row.
-    pub before: Head,
-    /// The job's head after this row.
-    pub after: Head,
-    /// The events.
-    pub events: Vec<Recorded>,
-    /// The hash of each event.
-    pub hashes: Vec<[u8; 32]>,
-}
-
-mod row;
-pub use row::JobRow;

@@ -1,11 +1,110 @@
-//! The row that the views keep of each job: what lists and the start of the engine need.
+//! Rows of the log, and the row that the views keep of each job.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use annals_tasks_sdk::{JobId, Timestamp};
 
-use super::Head;
-use crate::job::{Failure, Intent, JobStatus};
+use crate::job::{Failure, Intent, JobStatus, Origin, Recorded};
+
+/// An event's number in the whole log, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Position(pub u64);
+
+/// Where a job's history stands: what the next row continues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Head {
+    /// Position of the first event of the job's last row; 0 before the first.
+    pub row: Position,
+    /// The job's last seq; 0 before the first.
+    pub seq: u64,
+    /// The hash of the job's last event; zeros before the first.
+    pub hash: [u8; 32],
+}
+
+/// What one turn appends to one job, encoded.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The job.
+    pub job: JobId,
+    /// The row's first position; set by [`Writer::submit`](super::Writer::submit).
+    pub position: Position,
+    /// How many events it holds.
+    pub events: u32,
+    /// The encoded row.
+    pub bytes: Vec<u8>,
+    /// Values that lie beside the row: the task's number and its new checkpoint.
+    pub values: Vec<(u32, Arc<[u8]>)>,
+}
+
+impl Row {
+    /// The position behind its last event.
+    pub(super) fn end(&self) -> Position {
+        Position(self.position.0 + u64::from(self.events))
+    }
+}
+
+/// A row read back: decoded, its hashes verified.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadRow {
+    /// The job.
+    pub job: JobId,
+    /// Position of the first event.
+    pub position: Position,
+    /// The job's head before this row.
+    pub before: Head,
+    /// The job's head after this row.
+    pub after: Head,
+    /// The events that this build knows.
+    pub events: Vec<Recorded>,
+    /// The events that it does not know. A job that holds one can be listed and verified; to
+    /// run it is refused.
+    pub unknown: Vec<UnknownEvent>,
+    /// The hash of each event, known or not, by seq.
+    pub hashes: Vec<[u8; 32]>,
+}
+
+impl ReadRow {
+    /// The position behind its last event.
+    pub fn end(&self) -> Position {
+        Position(self.position.0 + self.hashes.len() as u64)
+    }
+
+    /// The position of the event with this seq, which must be in the row.
+    pub fn position_of(&self, seq: u64) -> Position {
+        Position(self.position.0 + (seq - self.before.seq - 1))
+    }
+
+    /// The hash of the event with this seq, which must be in the row.
+    pub fn hash_of(&self, seq: u64) -> [u8; 32] {
+        usize::try_from(seq - self.before.seq - 1).map_or([0; 32], |index| self.hashes[index])
+    }
+}
+
+/// An event that this build does not know: of a type, or a version of its type, that a later
+/// build has written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnknownEvent {
+    /// The event's number in its job.
+    pub seq: u64,
+    /// When it was decided.
+    pub time: Timestamp,
+    /// Who caused it.
+    pub origin: Origin,
+    /// The number of its type.
+    pub number: u16,
+    /// The version of its payload.
+    pub version: u16,
+    /// Its payload, as it stands in the log.
+    pub payload: Box<[u8]>,
+}
+
+impl UnknownEvent {
+    /// The name of its type, where one is registered.
+    pub fn type_name(&self) -> Option<&'static str> {
+        super::types::name(self.number)
+    }
+}
 
 /// What lists, and the start of the engine, need to know of a job.
 #[derive(Debug, Clone, PartialEq)]

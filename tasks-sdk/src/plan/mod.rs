@@ -3,13 +3,30 @@
 //! Nothing here runs anything. [`Plan::from_json`] reads and checks a plan, [`Plan::check`]
 //! checks one that a program put together, and both list every fault with its place.
 
+mod check;
+mod dataflow;
+pub(crate) mod fault;
+mod fields;
+mod limits;
+mod order;
 mod policy;
+mod read;
+mod read_policy;
+mod reference;
+mod sites;
+mod write;
 
 use std::collections::BTreeMap;
 
 use crate::{KindName, Payload, TaskId};
 
+use fault::Faults;
+use read::Unread;
+
+pub use fault::{PlanError, PlanErrors};
+pub use limits::Limits;
 pub use policy::{Backoff, OnFailure, OnLost, Policy, PolicyFields, Retry};
+pub use reference::{Found, Reference, Unresolved, references, resolve, resolve_within};
 
 /// What a job is to do: an ordered list of tasks, and what they share.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +85,51 @@ impl Plan {
             output: None,
             tasks: Vec::new(),
         }
+    }
+
+    /// Reads a plan and checks it; every fault is listed with its place, not only the first.
+    ///
+    /// Fields that no plan has, or that this version does not do yet, are refused. `null` counts
+    /// as left out, save for `needs`, where it could mean two things, and for inputs and outputs,
+    /// where it is a value.
+    ///
+    /// ```
+    /// use annals_tasks_sdk::plan::{Limits, Plan};
+    /// let text = r#"{"name": "nightly", "tasks": [
+    ///     {"id": "fetch", "kind": "http", "timeout": "30 sec"},
+    ///     {"id": "store", "kind": "shell", "needs": ["fetsh"]}
+    /// ]}"#;
+    /// let errors = Plan::from_json(text, &Limits::default()).unwrap_err();
+    /// assert_eq!(errors.0[0].pointer, "/tasks/0/timeout");
+    /// assert_eq!(errors.0[1].detail, "no task has the id `fetsh`; did you mean `fetch`?");
+    /// ```
+    pub fn from_json(text: &str, limits: &Limits) -> Result<Self, PlanErrors> {
+        let mut faults = Faults::default();
+        let read = read::plan(text, limits, &mut faults);
+        if let Some((plan, unread)) = &read {
+            check::plan(plan, unread, limits, &mut faults);
+        }
+        faults.finish()?;
+        let (plan, _) = read.expect("what could not be read left a fault");
+        Ok(plan)
+    }
+
+    /// Checks a plan that a program put together, by the same rules as [`Plan::from_json`].
+    pub fn check(&self, limits: &Limits) -> Result<(), PlanErrors> {
+        let mut faults = Faults::default();
+        check::plan(self, &Unread::default(), limits, &mut faults);
+        faults.finish()?;
+        let bytes = self.to_json().as_str().len();
+        if let Some(detail) = check::too_large("the plan", bytes, "plan_bytes", limits.plan_bytes) {
+            return Err(PlanError { pointer: String::new(), detail }.into());
+        }
+        Ok(())
+    }
+
+    /// The plan as JSON: fields in a fixed order, defaults left out. For a plan that passes
+    /// [`Plan::check`], [`Plan::from_json`] gives the same plan back.
+    pub fn to_json(&self) -> Payload {
+        write::plan(self)
     }
 }
 

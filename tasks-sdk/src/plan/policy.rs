@@ -93,9 +93,25 @@ impl Backoff {
     const DEFAULT: Self = Self {
         initial: Duration::from_secs(1),
         factor: 2.0,
-        max: Duration::from_secs(60),
+        max: Duration::from_mins(1),
         jitter: 0.2,
     };
+
+    /// How long to wait after so many failed attempts, before the jitter. Total: no field and no
+    /// number makes it panic.
+    ///
+    /// ```
+    /// use annals_tasks_sdk::plan::Backoff;
+    /// let waits = [1, 2, 3, 100].map(|failed| Backoff::default().wait_after(failed).as_secs());
+    /// assert_eq!(waits, [1, 2, 4, 60]);
+    /// ```
+    pub fn wait_after(&self, failed_attempts: u32) -> Duration {
+        let exponent = i32::try_from(failed_attempts.saturating_sub(1)).unwrap_or(i32::MAX);
+        let seconds = self.initial.as_secs_f64() * self.factor.powi(exponent);
+        // Zero times infinity is NaN, and means no wait.
+        let wait = if seconds.is_nan() { 0.0 } else { seconds.min(self.max.as_secs_f64()) };
+        Duration::try_from_secs_f64(wait).unwrap_or(self.max)
+    }
 }
 
 impl Default for Backoff {

@@ -1,0 +1,12 @@
+//! The kinds of task that come with the engine.
+//!
+//! Each is a [`Handler`](annals_tasks_sdk::Handler), or the reading of an input whose work the
+//! runtime does itself. Nothing here knows jobs, events or the log.
+
+mod fields;
+pub mod noop;
+pub mod shell;
+pub mod sleep;
+
+pub use noop::Noop;
+pub use shell::{Shell, ShellSettings, Supervisor, isolated_entry};

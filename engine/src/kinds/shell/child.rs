@@ -1,0 +1,185 @@
+//! The engine's side: starts a supervisor, hands its orders on, and takes what it says.
+//!
+//! Dropping the future of [`Child::run`] closes the socket, upon which the supervisor ends
+//! everything; only who waits for the report knows when that is done.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as BlockingStream;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use annals_tasks_sdk::{Stream, TaskContext};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::Command;
+use tokio_util::sync::CancellationToken;
+
+use super::excerpt::Excerpt;
+use super::leftovers;
+use super::live::Record;
+use super::wire::{Order, Report, SUPERVISE, Spec};
+
+const BUFFER: usize = 64 * 1024;
+
+/// How long output is still read when everything that should write it is gone: a pipe can have
+/// been handed to a process that is not the attempt's.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// How long is waited for what a killed supervisor left behind.
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// What is kept of an attempt's output besides its log.
+pub(super) struct Kept {
+    /// The last word of the supervisor; `None` where it died.
+    pub(super) report: Option<Report>,
+    /// The last lines.
+    pub(super) excerpt: String,
+    /// Standard output as far as it was asked for; `None` where it was too long.
+    pub(super) stdout: Option<Vec<u8>>,
+}
+
+/// One attempt to be supervised.
+pub(super) struct Child<'a> {
+    pub(super) program: &'a Path,
+    pub(super) spec: &'a Spec,
+    pub(super) cx: &'a TaskContext,
+    /// How much of standard output to keep.
+    pub(super) stdout_max: usize,
+}
+
+impl Child<'_> {
+    /// Runs the attempt; when this returns nothing of it lives.
+    pub(super) async fn run(self) -> io::Result<Kept> {
+        let (mut child, socket) = self.start()?;
+        let pipe = || io::Error::other("the supervisor has no pipes");
+        let stdout = child.stdout.take().ok_or_else(pipe)?;
+        let stderr = child.stderr.take().ok_or_else(pipe)?;
+        let over = CancellationToken::new();
+        let excerpt = Mutex::new(Excerpt::default());
+        let mut kept = Some(Vec::new());
+        let talk = async {
+            let report = self.talk(socket).await;
+            if report.is_none() {
+                self.sweep(child.id()).await;
+            }
+            over.cancel();
+            report
+        };
+        let on_stdout = |bytes: &[u8]| {
+            self.cx.log(Stream::Stdout, bytes);
+            locked(&excerpt).push(bytes);
+            kept.take_if(|kept| kept.len() + bytes.len() > self.stdout_max);
+            if let Some(kept) = &mut kept {
+                kept.extend_from_slice(bytes);
+            }
+        };
+        let on_stderr = |bytes: &[u8]| {
+            self.cx.log(Stream::Stderr, bytes);
+            locked(&excerpt).push(bytes);
+        };
+        let (report, (), ()) =
+            tokio::join!(talk, pump(stdout, &over, on_stdout), pump(stderr, &over, on_stderr));
+        // It has said its last word, so this takes no time; it leaves no zombie.
+        let _ = child.wait().await;
+        let excerpt = locked(&excerpt).lines();
+        Ok(Kept { report, excerpt, stdout: kept })
+    }
+
+    fn start(&self) -> io::Result<(tokio::process::Child, UnixStream)> {
+        let (ours, theirs) = BlockingStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let mut command = Command::new(self.program);
+        command.arg0("annals-supervisor").arg(SUPERVISE).stdin(Stdio::from(OwnedFd::from(theirs)));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn()?;
+        // The command holds the supervisor's end; while it does, its death would go unnoticed.
+        drop(command);
+        Ok((child, UnixStream::from_std(ours)?))
+    }
+
+    async fn talk(&self, socket: UnixStream) -> Option<Report> {
+        let (reader, mut writer) = socket.into_split();
+        let mut lines = BufReader::new(reader).lines();
+        send(&mut writer, self.spec).await;
+        let (mut asked, mut killed) = (false, false);
+        loop {
+            // All three may be dropped half-way: a line that was read in part stays in `lines`.
+            tokio::select! {
+                report = next(&mut lines) => match report {
+                    Some(Report::Stuck { pids }) => self.cx.message(stuck(&pids)),
+                    report => return report,
+                },
+                () = self.cx.cancelled(), if !asked => {
+                    asked = true;
+                    send(&mut writer, &Order::Terminate).await;
+                }
+                () = self.cx.grace_over(), if !killed => {
+                    killed = true;
+                    send(&mut writer, &Order::Kill).await;
+                }
+            }
+        }
+    }
+
+    /// Ends what a supervisor that died has left behind.
+    async fn sweep(&self, supervisor: Option<u32>) {
+        let path = self.spec.live.clone();
+        let pid = supervisor.and_then(|pid| i32::try_from(pid).ok());
+        let sweep = move || {
+            let Ok(Some(record)) = Record::read(&path) else { return };
+            if Some(record.pid) == pid {
+                leftovers::end(&record, Instant::now() + SWEEP);
+                let _ = std::fs::remove_file(&path);
+            }
+        };
+        let _ = tokio::task::spawn_blocking(sweep).await;
+    }
+}
+
+fn stuck(pids: &[i32]) -> String {
+    let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
+    format!("killed, but the kernel does not let go of process {}", pids.join(", "))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+async fn next(lines: &mut tokio::io::Lines<BufReader<OwnedReadHalf>>) -> Option<Report> {
+    let line = lines.next_line().await.ok()??;
+    serde_json::from_str(&line).ok()
+}
+
+async fn send<T: serde::Serialize>(writer: &mut OwnedWriteHalf, value: &T) {
+    let Ok(mut line) = serde_json::to_vec(value) else { return };
+    line.push(b'\n');
+    // A supervisor that is gone is noticed by who reads.
+    let _ = writer.write_all(&line).await;
+}
+
+async fn pump(
+    mut from: impl AsyncRead + Unpin,
+    over: &CancellationToken,
+    mut to: impl FnMut(&[u8]),
+) {
+    let mut buffer = Vec::with_capacity(BUFFER);
+    let late = async {
+        over.cancelled().await;
+        tokio::time::sleep(DRAIN).await;
+    };
+    tokio::pin!(late);
+    loop {
+        buffer.clear();
+        tokio::select! {
+            count = from.read_buf(&mut buffer) => match count {
+                Ok(count) if count > 0 => to(&buffer),
+                _ => return,
+            },
+            () = &mut late => return,
+        }
+    }
+}

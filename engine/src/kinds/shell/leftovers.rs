@@ -1,0 +1,146 @@
+//! Ends what attempts of an engine that was killed have left running.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use annals_tasks_sdk::JobId;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::live::{self, Record};
+use super::tree::{self, Stat};
+use super::wire::MARKER;
+
+/// An attempt that was alive, or not recorded as over, when its engine ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    /// The job.
+    pub job: JobId,
+    /// The task's number.
+    pub number: u32,
+    /// The attempt.
+    pub attempt: u32,
+    /// How many of its processes had to be ended here; its supervisor ends the others.
+    pub ended: usize,
+    /// Which of its processes are still there: those that the kernel does not let go.
+    pub alive: Vec<i32>,
+}
+
+/// Ends every attempt that has a record in the folder `live`, and waits until its processes are
+/// gone, for at most `timeout` in all. Call it before any attempt starts, when no other engine
+/// uses the folder.
+///
+/// A supervisor whose engine is gone ends its processes by itself, so most of this is waiting.
+/// Records of attempts that are over are removed; one with `alive` processes stays.
+pub fn end_leftovers(live: &Path, timeout: Duration) -> io::Result<Vec<Leftover>> {
+    let deadline = Instant::now() + timeout;
+    let mut found = Vec::new();
+    for entry in entries(live)? {
+        let Some((job, number, attempt)) = name(&entry) else { continue };
+        wait_while_locked(&entry, deadline.min(Instant::now() + timeout / 2))?;
+        let (ended, alive) = match Record::read(&entry) {
+            Ok(Some(record)) if record.boot == live::boot()? => end(&record, deadline),
+            Ok(_) => (0, Vec::new()),
+            // The supervisor has removed it meanwhile, as its last deed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (0, Vec::new()),
+            Err(error) => return Err(error),
+        };
+        if alive.is_empty() {
+            remove(&entry)?;
+        }
+        found.push(Leftover { job, number, attempt, ended, alive });
+    }
+    Ok(found)
+}
+
+/// The file name of a record.
+pub(super) fn file_name(job: JobId, number: u32, attempt: u32) -> String {
+    format!("{job}.{number}.{attempt}")
+}
+
+fn name(path: &Path) -> Option<(JobId, u32, u32)> {
+    let mut parts = path.file_name()?.to_str()?.split('.');
+    let name =
+        (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    parts.next().is_none().then_some(name)
+}
+
+fn entries(live: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(live) {
+        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn wait_while_locked(path: &Path, until: Instant) -> io::Result<()> {
+    loop {
+        match live::is_locked(path) {
+            Ok(true) if Instant::now() < until => thread::sleep(Duration::from_millis(5)),
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Kills what the record names, until nothing is left or the deadline has passed. Gives how
+/// many processes were ended and which are left.
+pub(super) fn end(record: &Record, deadline: Instant) -> (usize, Vec<i32>) {
+    let mut killed = std::collections::HashSet::new();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        let found = processes(record);
+        let alive: Vec<i32> = found.iter().map(|(pid, _)| *pid).collect();
+        if alive.is_empty() || Instant::now() > deadline {
+            return (killed.len() - alive.len().min(killed.len()), alive);
+        }
+        // All are stopped before any is killed, so that none forks meanwhile.
+        for signal in [Signal::STOP, Signal::KILL] {
+            for (pid, handle) in &found {
+                let _ = pidfd_send_signal(handle, signal);
+                killed.insert(*pid);
+            }
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(100));
+    }
+}
+
+/// The living processes of the attempt: the supervisor, what is below it, what is in its
+/// session, and what carries its marker.
+fn processes(record: &Record) -> Vec<(i32, OwnedFd)> {
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let supervised = record.is_alive();
+    let below = if supervised { tree::descendants_of(record.pid) } else { Vec::new() };
+    // The number of a session is not given to a process while the session has members, so the
+    // session is the supervisor's unless its number has passed to another process.
+    let in_session = Stat::of(record.pid).is_none_or(|stat| stat.start == record.start);
+    let belongs = |pid: i32| {
+        let stat = Stat::of(pid).filter(Stat::is_alive);
+        let supervisor = pid == record.pid && supervised;
+        let member = stat.is_some_and(|stat| in_session && stat.session == record.pid);
+        let known = supervisor || member || below.contains(&pid) || is_marked(pid, &record.marker);
+        pid != own && stat.is_some() && known
+    };
+    // The handle is taken first: what is found true of the process then is true of the handle.
+    let handle = |pid: i32| pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok();
+    let candidates = tree::all().into_iter().filter_map(|pid| Some((pid, handle(pid)?)));
+    candidates.filter(|(pid, _)| belongs(*pid)).collect()
+}
+
+fn is_marked(pid: i32, marker: &Path) -> bool {
+    let wanted = format!("{MARKER}={}", marker.display());
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+}

@@ -1,0 +1,75 @@
+//! Records of live attempts: one file each, locked by its supervisor for as long as it lives.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::tree::Stat;
+
+/// Who supervises an attempt, said so that no other process can be mistaken for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// The supervisor's process id, and the session of what it started.
+    pub(super) pid: i32,
+    /// When it started, in clock ticks since the machine did.
+    pub(super) start: u64,
+    /// Which start of the machine that was.
+    pub(super) boot: String,
+    /// The value of the marker in the environment of what it started.
+    pub(super) marker: PathBuf,
+}
+
+impl Record {
+    /// Reads a record; `None` where its writer did not get that far, and so started nothing.
+    pub(super) fn read(path: &Path) -> io::Result<Option<Self>> {
+        Ok(serde_json::from_slice(&fs::read(path)?).ok())
+    }
+
+    /// Whether the supervisor is still there.
+    pub(super) fn is_alive(&self) -> bool {
+        Stat::of(self.pid).is_some_and(|stat| stat.start == self.start && stat.is_alive())
+    }
+}
+
+/// A record and the lock on it, held by a supervisor.
+pub(super) struct Held {
+    path: PathBuf,
+    _locked: File,
+}
+
+impl Held {
+    /// Leaves a record of this process.
+    pub(super) fn leave(path: &Path, marker: &Path) -> io::Result<Self> {
+        let pid = i32::try_from(std::process::id()).map_err(io::Error::other)?;
+        let start = Stat::of(pid).ok_or(io::ErrorKind::Unsupported)?.start;
+        let record = Record { pid, start, boot: boot()?, marker: marker.to_owned() };
+        let mut file = File::create(path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        file.write_all(&serde_json::to_vec(&record)?)?;
+        Ok(Self { path: path.to_owned(), _locked: file })
+    }
+
+    /// Removes the record: nothing of the attempt lives.
+    pub(super) fn remove(self) {
+        // One that stays is found and removed at the engine's next start.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Whether a living supervisor holds the record.
+pub(super) fn is_locked(path: &Path) -> io::Result<bool> {
+    let file = File::open(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(false),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The id of this start of the machine.
+pub(super) fn boot() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}

@@ -1,0 +1,349 @@
+//! The bytes of a row, and the one place that names bincode.
+//!
+//! ```text
+//! row     format u8 | job u128 | first seq u64 | events u32 | previous row u64 | check u32
+//!         | hash before [32] | hash after [32] | record...
+//! record  flags u8 | type u16 | version u16 | time i64 | payload length u32
+//!         | length u32 and text of actor, of request id, of reason, each only with its flag
+//!         | payload
+//! hash    BLAKE3(job u128 | seq u64 | hash of the job's event before | record)
+//! ```
+//!
+//! Everything is little-endian. A record is unambiguous because every part of variable length
+//! follows its length. No hash covers a position, so that a copy of the log elsewhere keeps its
+//! chain; `check` covers the one position in the row. A row whose hashes hold can be listed and
+//! counted by every build, whatever its events are.
+
+use std::sync::Arc;
+
+use annals_tasks_sdk::{JobId, Timestamp};
+use bincode::config::{Configuration, Limit, LittleEndian, Varint};
+use bincode::error::EncodeError;
+use serde::{Deserialize, Serialize};
+
+use super::{Head, Position, ReadRow, Row, UnknownEvent, types, v1};
+use crate::job::{Origin, Recorded, ValueDigest};
+
+/// The format that this build writes, and the newest that it reads.
+pub const FORMAT: u8 = 1;
+
+const ROW_HEADER: usize = 105;
+const RECORD_HEADER: usize = 17;
+const ACTOR: u8 = 1;
+const REQUEST_ID: u8 = 2;
+const REASON: u8 = 4;
+
+/// More is not written: a plan has at most 16 MiB, a payload 2 MiB.
+const PAYLOAD_MAX: usize = 64 << 20;
+
+/// What decoding may claim; more than [`PAYLOAD_MAX`], because small integers claim more than
+/// they occupy.
+const CONFIG: Configuration<LittleEndian, Varint, Limit<{ 256 << 20 }>> =
+    bincode::config::standard().with_limit();
+
+/// Why a row cannot be written or read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CodecError {
+    /// The bytes are not what was written.
+    #[error("{0}")]
+    Damaged(String),
+    /// A later build wrote the row.
+    #[error("the row has format {found}, this build reads up to {FORMAT}; use a newer build")]
+    Newer {
+        /// The row's format.
+        found: u8,
+    },
+    /// An event is larger than the log takes.
+    #[error("an event of {len} bytes is larger than the log takes ({PAYLOAD_MAX} bytes)")]
+    TooLarge {
+        /// Its size.
+        len: usize,
+    },
+    /// An event cannot be said in the log's format.
+    #[error("an event cannot be encoded: {0}")]
+    Encode(String),
+}
+
+fn damaged<T>(detail: impl Into<String>) -> Result<T, CodecError> {
+    Err(CodecError::Damaged(detail.into()))
+}
+
+/// What the log proves about a value that lies beside a record.
+pub fn digest(value: &[u8]) -> ValueDigest {
+    let len = u32::try_from(value.len()).unwrap_or(u32::MAX);
+    ValueDigest { len, hash: *blake3::hash(value).as_bytes() }
+}
+
+/// Encodes what one turn appends to one job, and hashes it.
+///
+/// `before` is the job's head so far; `events` are at least one and continue its seq. Gives the
+/// row, whose position [`Writer::submit`](super::Writer::submit) sets, and the hash of its last
+/// event.
+pub fn encode_row(
+    job: JobId,
+    before: &Head,
+    events: &[Recorded],
+    values: Vec<(u32, Arc<[u8]>)>,
+) -> Result<(Row, [u8; 32]), CodecError> {
+    debug_assert!(!events.is_empty());
+    let count = u32::try_from(events.len());
+    let count = count.map_err(|_| CodecError::TooLarge { len: events.len() })?;
+    let mut bytes = Vec::with_capacity(ROW_HEADER + 96 * events.len());
+    bytes.push(FORMAT);
+    bytes.extend_from_slice(&job.as_u128().to_le_bytes());
+    bytes.extend_from_slice(&(before.seq + 1).to_le_bytes());
+    bytes.extend_from_slice(&count.to_le_bytes());
+    bytes.extend_from_slice(&before.row.0.to_le_bytes());
+    bytes.extend_from_slice(&check(before.row).to_le_bytes());
+    bytes.extend_from_slice(&before.hash);
+    bytes.extend_from_slice(&[0; 32]);
+    let mut chain = Chain { job, seq: before.seq, hash: before.hash };
+    for recorded in events {
+        debug_assert_eq!(recorded.seq, chain.seq + 1);
+        let start = bytes.len();
+        put_record(recorded, &mut bytes)?;
+        chain.push(&bytes[start..]);
+    }
+    bytes[ROW_HEADER - 32..ROW_HEADER].copy_from_slice(&chain.hash);
+    Ok((Row { job, position: Position(0), events: count, bytes, values }, chain.hash))
+}
+
+fn put_record(recorded: &Recorded, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    let Origin { actor, request_id, reason } = &recorded.origin;
+    let texts = [(actor, ACTOR), (request_id, REQUEST_ID), (reason, REASON)];
+    let flags = texts.iter().filter(|(text, _)| text.is_some()).fold(0, |all, (_, bit)| all | bit);
+    out.push(flags);
+    out.extend_from_slice(&types::number(&recorded.event).to_le_bytes());
+    out.extend_from_slice(&v1::VERSION.to_le_bytes());
+    out.extend_from_slice(&recorded.time.as_millis().to_le_bytes());
+    let length = out.len();
+    out.extend_from_slice(&[0; 4]);
+    for text in texts.iter().filter_map(|(text, _)| text.as_deref()) {
+        out.extend_from_slice(&small(text.len())?.to_le_bytes());
+        out.extend_from_slice(text.as_bytes());
+    }
+    let start = out.len();
+    v1::put(&recorded.event, out)?;
+    let payload = small(out.len() - start)?;
+    out[length..length + 4].copy_from_slice(&payload.to_le_bytes());
+    Ok(())
+}
+
+fn small(len: usize) -> Result<u32, CodecError> {
+    let fits = u32::try_from(len).ok().filter(|_| len <= PAYLOAD_MAX);
+    fits.ok_or(CodecError::TooLarge { len })
+}
+
+/// FNV-1a: one flipped bit anywhere changes it, and that is all that it is for.
+fn check(position: Position) -> u32 {
+    let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    position.0.to_le_bytes().iter().fold(0x811c_9dc5, step)
+}
+
+/// A job's chain of hashes.
+struct Chain {
+    job: JobId,
+    seq: u64,
+    hash: [u8; 32],
+}
+
+impl Chain {
+    fn push(&mut self, record: &[u8]) {
+        self.seq += 1;
+        let mut head = [0; 56];
+        head[..16].copy_from_slice(&self.job.as_u128().to_le_bytes());
+        head[16..24].copy_from_slice(&self.seq.to_le_bytes());
+        head[24..].copy_from_slice(&self.hash);
+        // A short input in one piece is hashed twice as fast as one in two.
+        let whole = head.len() + record.len();
+        self.hash = if whole <= 512 {
+            let mut buffer = [0; 512];
+            buffer[..56].copy_from_slice(&head);
+            buffer[56..whole].copy_from_slice(record);
+            *blake3::hash(&buffer[..whole]).as_bytes()
+        } else {
+            *blake3::Hasher::new().update(&head).update(record).finalize().as_bytes()
+        };
+    }
+}
+
+/// What a row's header says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RowHeader {
+    pub(super) job: JobId,
+    pub(super) events: u32,
+    first: u64,
+    before: Head,
+    hash: [u8; 32],
+}
+
+/// A record whose place in the chain is proved, not yet decoded.
+struct RawRecord<'a> {
+    seq: u64,
+    number: u16,
+    version: u16,
+    time: Timestamp,
+    origin: Origin,
+    payload: &'a [u8],
+}
+
+/// Reads the header of a row without its events.
+pub(super) fn row_header(bytes: &[u8]) -> Result<RowHeader, CodecError> {
+    header(&mut Input(bytes))
+}
+
+fn header(input: &mut Input<'_>) -> Result<RowHeader, CodecError> {
+    match input.u8()? {
+        FORMAT => {}
+        found if found > FORMAT => return Err(CodecError::Newer { found }),
+        found => return damaged(format!("there is no row format {found}")),
+    }
+    let job = JobId::from_u128(u128::from_le_bytes(input.array()?));
+    let (first, events) = (input.u64()?, input.u32()?);
+    let row = Position(input.u64()?);
+    if input.u32()? != check(row) {
+        return damaged("the position of the job's previous row is damaged");
+    }
+    let before = Head { row, seq: first.wrapping_sub(1), hash: input.array()? };
+    let sound = first > 0 && events > 0 && first.checked_add(u64::from(events)).is_some();
+    if !sound || (first == 1) != (before == Head::default()) {
+        return damaged("the row's header contradicts itself");
+    }
+    Ok(RowHeader { job, events, first, before, hash: input.array()? })
+}
+
+/// Decodes a row and verifies its hashes.
+pub fn decode_row(position: Position, bytes: &[u8]) -> Result<ReadRow, CodecError> {
+    let mut input = Input(bytes);
+    let header = header(&mut input)?;
+    let mut chain = Chain { job: header.job, seq: header.first - 1, hash: header.before.hash };
+    // The count is not proved yet: it must not decide how much memory is taken.
+    let room = (header.events as usize).min(bytes.len() / RECORD_HEADER);
+    let (mut records, mut hashes) = (Vec::with_capacity(room), Vec::with_capacity(room));
+    for _ in 0..header.events {
+        let start = input.0;
+        records.push(raw_record(chain.seq + 1, &mut input)?);
+        chain.push(&start[..start.len() - input.0.len()]);
+        hashes.push(chain.hash);
+    }
+    if !input.0.is_empty() {
+        return damaged("bytes are left over behind the row's last event");
+    }
+    if chain.hash != header.hash {
+        return damaged("the hash of the row's events is not the one that was stored");
+    }
+    let after = Head { row: position, seq: chain.seq, hash: chain.hash };
+    let (job, before) = (header.job, header.before);
+    let mut row = ReadRow {
+        job,
+        position,
+        before,
+        after,
+        events: Vec::with_capacity(records.len()),
+        unknown: Vec::new(),
+        hashes,
+    };
+    for record in records {
+        sort_in(record, &mut row)?;
+    }
+    Ok(row)
+}
+
+fn raw_record<'a>(seq: u64, input: &mut Input<'a>) -> Result<RawRecord<'a>, CodecError> {
+    let flags = input.u8()?;
+    if flags & !(ACTOR | REQUEST_ID | REASON) != 0 {
+        return damaged(format!("event {seq} has flags that do not exist"));
+    }
+    let (number, version) = (input.u16()?, input.u16()?);
+    let time = Timestamp::from_millis(i64::from_le_bytes(input.array()?));
+    let len = input.u32()?;
+    let actor = input.text(flags & ACTOR)?;
+    let request_id = input.text(flags & REQUEST_ID)?;
+    let origin = Origin { actor, request_id, reason: input.text(flags & REASON)? };
+    Ok(RawRecord { seq, number, version, time, origin, payload: input.take(len as usize)? })
+}
+
+fn sort_in(record: RawRecord<'_>, row: &mut ReadRow) -> Result<(), CodecError> {
+    let RawRecord { seq, number, version, time, origin, payload } = record;
+    let known = if version == v1::VERSION { v1::get(number, payload)? } else { None };
+    match known {
+        Some(event) => row.events.push(Recorded { seq, time, origin, event }),
+        None => row.unknown.push(UnknownEvent {
+            seq,
+            time,
+            origin,
+            number,
+            version,
+            payload: payload.into(),
+        }),
+    }
+    Ok(())
+}
+
+/// The bytes that are still to be read.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], CodecError> {
+        let Some((taken, rest)) = self.0.split_at_checked(len) else {
+            return damaged("the row ends in the middle of an event");
+        };
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], CodecError> {
+        let taken = self.take(N)?;
+        taken.try_into().or_else(|_| damaged("the row ends in the middle of an event"))
+    }
+
+    fn u8(&mut self) -> Result<u8, CodecError> {
+        self.array().map(u8::from_le_bytes)
+    }
+
+    fn u16(&mut self) -> Result<u16, CodecError> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, CodecError> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, CodecError> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn text(&mut self, flag: u8) -> Result<Option<Arc<str>>, CodecError> {
+        if flag == 0 {
+            return Ok(None);
+        }
+        let len = self.u32()? as usize;
+        let text = std::str::from_utf8(self.take(len)?);
+        text.map(|text| Some(text.into())).or_else(|_| damaged("a text is not UTF-8"))
+    }
+}
+
+struct Append<'a>(&'a mut Vec<u8>);
+
+impl bincode::enc::write::Writer for Append<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// Appends a value in bincode.
+pub(super) fn write<T: Serialize>(out: &mut Vec<u8>, value: &T) -> Result<(), CodecError> {
+    bincode::serde::encode_into_writer(value, Append(out), CONFIG)
+        .map_err(|error| CodecError::Encode(error.to_string()))
+}
+
+/// Reads a value in bincode that must fill all of `bytes`.
+pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, CodecError> {
+    match bincode::serde::borrow_decode_from_slice(bytes, CONFIG) {
+        Ok((value, read)) if read == bytes.len() => Ok(value),
+        Ok(_) => damaged("bytes are left over behind a payload"),
+        Err(error) => damaged(format!("a payload cannot be decoded: {error}")),
+    }
+}

@@ -1,0 +1,351 @@
+//! The record files: one that grows, and the closed ones before it.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use ::redb::{Database, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, ReadableTable};
+use ::redb::{TableDefinition, WriteTransaction};
+use annals_tasks_sdk::JobId;
+
+use super::file::{self, Notify, Trouble, damaged, guard, io_error};
+use crate::job::ValueDigest;
+use crate::log::error::undecodable;
+use crate::log::{Damage, LogError, Position, ReadRow, Row, codec, memory};
+
+/// By the position of their first event, the encoded rows.
+const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
+
+/// By job and task number, the hash of a value and the value.
+const VALUES: TableDefinition<'_, (u128, u32), &[u8]> = TableDefinition::new("values");
+
+/// How many closed files are kept open.
+const CLOSED_OPEN_MAX: usize = 4;
+
+/// How many bytes of rows are read at a time.
+const PAGE_BYTES: usize = 8 << 20;
+
+/// All record files of a store.
+pub(super) struct Records {
+    folder: PathBuf,
+    cache: usize,
+    notify: Notify,
+    next: AtomicU64,
+    /// Reads hold this for a page at most, because the last file can only be closed without them.
+    files: RwLock<Files>,
+    open: Mutex<VecDeque<(Position, Arc<ReadOnlyDatabase>)>>,
+}
+
+struct Files {
+    /// The first position of each, ascending; the last one is `active`.
+    firsts: Vec<Position>,
+    /// None once the log is closed.
+    active: Option<Database>,
+}
+
+/// The path of the file that begins at `first`.
+pub(super) fn file(folder: &Path, first: Position) -> PathBuf {
+    folder.join(format!("{:010}.redb", first.0))
+}
+
+/// The first positions of the files in a folder, ascending.
+pub(super) fn files(folder: &Path) -> Result<Vec<Position>, LogError> {
+    let failed = |error| io_error(folder, error);
+    let mut firsts = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_suffix(".redb"));
+        firsts.extend(number.and_then(|number| number.parse().ok()).map(Position));
+    }
+    firsts.sort_unstable();
+    Ok(firsts)
+}
+
+/// Makes the file that begins at `first`.
+pub(super) fn create(folder: &Path, first: Position) -> Result<(), LogError> {
+    file::create(&file(folder, first), |transaction| {
+        transaction.open_table(RECORDS)?;
+        transaction.open_table(VALUES)?;
+        Ok(())
+    })
+}
+
+/// Whether a file holds no row.
+pub(super) fn is_empty(path: &Path) -> Result<bool, LogError> {
+    let database = file::open(path, 1 << 20, &None)?;
+    guard(path, || Ok(last(&database.begin_read()?, path)?.is_none()))
+}
+
+/// The position behind the last row of a file.
+fn last(transaction: &ReadTransaction, path: &Path) -> Result<Option<Position>, Trouble> {
+    let table = transaction.open_table(RECORDS)?;
+    let Some((first, bytes)) = table.last()? else { return Ok(None) };
+    let first = first.value();
+    let at = Damage { file: Some(path.into()), ..Damage::at(Position(first), "") };
+    let header = codec::row_header(bytes.value()).or_else(|error| undecodable(error, at))?;
+    Ok(Some(Position(first + u64::from(header.events))))
+}
+
+impl Records {
+    /// Opens the files in `folder`.
+    pub(super) fn open(folder: PathBuf, cache: usize, notify: Notify) -> Result<Self, LogError> {
+        let firsts = match files(&folder) {
+            Err(LogError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                Vec::new()
+            }
+            other => other?,
+        };
+        let Some(first) = firsts.last().copied() else {
+            return damaged(&folder, "the files with the records are missing");
+        };
+        let path = file(&folder, first);
+        let active = file::open(&path, cache / 2, &notify)?;
+        let next = guard(&path, || last(&active.begin_read()?, &path))?.unwrap_or(first);
+        let files = RwLock::new(Files { firsts, active: Some(active) });
+        let (next, open) = (AtomicU64::new(next.0), Mutex::default());
+        Ok(Self { folder, cache, notify, next, files, open })
+    }
+
+    /// The first position that is free.
+    pub(super) fn next(&self) -> Position {
+        Position(self.next.load(Ordering::Acquire))
+    }
+
+    /// How large the last file is; 0 while it holds nothing.
+    pub(super) fn active_bytes(&self) -> u64 {
+        let first = self.files().firsts.last().copied().unwrap_or_default();
+        let size = fs::metadata(file(&self.folder, first)).map_or(0, |data| data.len());
+        if first < self.next() { size } else { 0 }
+    }
+
+    fn files(&self) -> RwLockReadGuard<'_, Files> {
+        self.files.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn files_mut(&self) -> RwLockWriteGuard<'_, Files> {
+        self.files.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a write in the last file.
+    fn write(
+        &self,
+        change: impl FnOnce(&mut WriteTransaction) -> Result<(), Trouble>,
+    ) -> Result<(), LogError> {
+        let files = self.files();
+        let path = file(&self.folder, files.firsts.last().copied().unwrap_or_default());
+        let active = files.active.as_ref().ok_or(LogError::Closed)?;
+        guard(&path, || {
+            let mut transaction = active.begin_write()?;
+            change(&mut transaction)?;
+            Ok(transaction.commit()?)
+        })
+    }
+
+    /// Appends rows in one commit.
+    pub(super) fn append(&self, rows: &[Row]) -> Result<(), LogError> {
+        memory::in_order(rows, self.next())?;
+        let Some(last) = rows.last() else { return Ok(()) };
+        self.write(|transaction| {
+            put_rows(transaction, rows)?;
+            put_values(transaction, rows)
+        })?;
+        self.next.store(last.end().0, Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes a commit after which a crash needs no repair.
+    pub(super) fn settle(&self) -> Result<(), LogError> {
+        self.write(|transaction| {
+            transaction.set_quick_repair(true);
+            Ok(())
+        })
+    }
+
+    /// Closes the last file, and goes on in a new one.
+    pub(super) fn roll(&self) -> Result<(), LogError> {
+        let next = self.next();
+        create(&self.folder, next)?;
+        let active = file::open(&file(&self.folder, next), self.cache / 2, &self.notify)?;
+        let mut files = self.files_mut();
+        let path = file(&self.folder, files.firsts.last().copied().unwrap_or_default());
+        let closed = files.active.replace(active).ok_or(LogError::Closed)?;
+        files.firsts.push(next);
+        guard(&path, || Ok(closed.close()?))
+    }
+
+    /// Closes every file.
+    pub(super) fn close(&self) -> Result<(), LogError> {
+        self.closed().clear();
+        let mut files = self.files_mut();
+        let path = file(&self.folder, files.firsts.last().copied().unwrap_or_default());
+        let Some(active) = files.active.take() else { return Ok(()) };
+        guard(&path, || Ok(active.close()?))
+    }
+
+    fn closed(&self) -> std::sync::MutexGuard<'_, VecDeque<(Position, Arc<ReadOnlyDatabase>)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open_closed(&self, first: Position, path: &Path) -> Result<Arc<ReadOnlyDatabase>, LogError> {
+        let mut open = self.closed();
+        if let Some((_, database)) = open.iter().find(|(known, _)| *known == first) {
+            return Ok(database.clone());
+        }
+        let cache = self.cache / (2 * CLOSED_OPEN_MAX);
+        let database = Arc::new(file::open_closed(path, cache, &self.notify)?);
+        if open.len() == CLOSED_OPEN_MAX {
+            open.pop_front();
+        }
+        open.push_back((first, database.clone()));
+        Ok(database)
+    }
+
+    /// Reads in the file number `index`.
+    fn read<T>(
+        &self,
+        files: &Files,
+        index: usize,
+        run: impl FnOnce(&ReadTransaction, &Path) -> Result<T, Trouble>,
+    ) -> Result<T, LogError> {
+        let active = files.active.as_ref().ok_or(LogError::Closed)?;
+        let path = file(&self.folder, files.firsts[index]);
+        if index + 1 == files.firsts.len() {
+            return guard(&path, || run(&active.begin_read()?, &path));
+        }
+        let closed = self.open_closed(files.firsts[index], &path)?;
+        guard(&path, || run(&closed.begin_read()?, &path))
+    }
+
+    /// The row that holds `position`.
+    pub(super) fn row(&self, position: Position) -> Result<Option<ReadRow>, LogError> {
+        let files = self.files();
+        let Some(index) = files.holding(position) else { return Ok(None) };
+        self.read(&files, index, |transaction, path| {
+            let table = transaction.open_table(RECORDS)?;
+            let Some(entry) = table.range(..=position.0)?.next_back() else { return Ok(None) };
+            let (first, bytes) = entry?;
+            let row = decode(Position(first.value()), bytes.value(), path)?;
+            Ok(Some(row).filter(|row| row.end() > position))
+        })
+    }
+
+    /// Up to `limit` rows that begin at or after `from`; fewer when they are large.
+    pub(super) fn rows(&self, from: Position, limit: usize) -> Result<Vec<ReadRow>, LogError> {
+        let files = self.files();
+        let mut page = Page { rows: Vec::new(), limit, bytes: 0 };
+        for index in files.holding(from).unwrap_or(0)..files.firsts.len() {
+            if page.is_full() {
+                break;
+            }
+            self.read(&files, index, |transaction, path| {
+                let table = transaction.open_table(RECORDS)?;
+                for entry in table.range(from.0..)? {
+                    if page.is_full() {
+                        break;
+                    }
+                    let (first, bytes) = entry?;
+                    page.bytes += bytes.value().len();
+                    page.rows.push(decode(Position(first.value()), bytes.value(), path)?);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(page.rows)
+    }
+
+    /// The newest value of a task that has this digest.
+    pub(super) fn value(
+        &self,
+        job: JobId,
+        task: u32,
+        digest: &ValueDigest,
+    ) -> Result<Option<Vec<u8>>, LogError> {
+        let files = self.files();
+        for index in (0..files.firsts.len()).rev() {
+            let found = self.read(&files, index, |transaction, path| {
+                let table = transaction.open_table(VALUES)?;
+                let Some(sealed) = table.get((job.as_u128(), task))? else { return Ok(None) };
+                let value = unseal(sealed.value(), digest).or_else(|detail| {
+                    let detail = format!("{detail} (task number {task})");
+                    Damage { file: Some(path.into()), job: Some(job), position: None, detail }
+                        .error()
+                })?;
+                Ok(value)
+            })?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Files {
+    /// Which file would hold `position`.
+    fn holding(&self, position: Position) -> Option<usize> {
+        self.firsts.partition_point(|first| *first <= position).checked_sub(1)
+    }
+}
+
+/// Rows that are read in one go.
+struct Page {
+    rows: Vec<ReadRow>,
+    limit: usize,
+    bytes: usize,
+}
+
+impl Page {
+    fn is_full(&self) -> bool {
+        self.rows.len() >= self.limit || self.bytes >= PAGE_BYTES
+    }
+}
+
+fn put_rows(transaction: &WriteTransaction, rows: &[Row]) -> Result<(), Trouble> {
+    let mut table = transaction.open_table(RECORDS)?;
+    // The cursor fills pages to the brim; inserts one by one would leave them half full.
+    let mut cursor = table.upper_bound_mut(Bound::<u64>::Unbounded)?;
+    for row in rows {
+        cursor.insert_before(row.position.0, row.bytes.as_slice())?;
+    }
+    Ok(cursor.close()?)
+}
+
+fn put_values(transaction: &WriteTransaction, rows: &[Row]) -> Result<(), Trouble> {
+    if rows.iter().all(|row| row.values.is_empty()) {
+        return Ok(());
+    }
+    let mut table = transaction.open_table(VALUES)?;
+    let mut sealed = Vec::new();
+    for row in rows {
+        for (task, value) in &row.values {
+            sealed.clear();
+            sealed.extend_from_slice(blake3::hash(value).as_bytes());
+            sealed.extend_from_slice(value);
+            table.insert((row.job.as_u128(), *task), sealed.as_slice())?;
+        }
+    }
+    Ok(())
+}
+
+/// The value, if it is sound and the one that is asked for. It lies under its own hash, so that
+/// one that was replaced by a later one can be told from one that is damaged.
+fn unseal(sealed: &[u8], digest: &ValueDigest) -> Result<Option<Vec<u8>>, &'static str> {
+    let Some((hash, value)) = sealed.split_at_checked(32) else {
+        return Err("a checkpoint is cut short");
+    };
+    if blake3::hash(value).as_bytes() != hash {
+        return Err("the hash of a checkpoint is not the one that was stored");
+    }
+    let same = digest.hash == hash && digest.len as usize == value.len();
+    Ok(same.then(|| value.to_vec()))
+}
+
+fn decode(first: Position, bytes: &[u8], path: &Path) -> Result<ReadRow, LogError> {
+    codec::decode_row(first, bytes).or_else(|error| {
+        let at = Damage { file: Some(path.into()), ..Damage::at(first, "") };
+        undecodable(error, at)
+    })
+}

@@ -1,0 +1,247 @@
+//! The views' file. It can be rebuilt from the records, so that damage of it costs time, no data.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+use ::redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
+use ::redb::{ReadOnlyTable, TableDefinition};
+use annals_tasks_sdk::JobId;
+
+use super::file::{self, Notice, Notify, Trouble, damaged, guard, io_error};
+use crate::log::{JobRow, LogError, Position, codec, v1::JobRowV1};
+
+/// One row: up to which position the views reflect the records.
+const VIEWED: TableDefinition<'_, u8, &[u8]> = TableDefinition::new("viewed");
+
+/// The row of each job.
+const JOBS: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("jobs");
+
+/// The jobs that have not ended.
+const OPEN: TableDefinition<'_, u128, ()> = TableDefinition::new("open");
+
+/// Another version is no error: the views are rebuilt.
+const VERSION: u8 = 1;
+
+pub(super) struct Views {
+    path: PathBuf,
+    viewed: AtomicU64,
+    /// None once the log is closed.
+    database: RwLock<Option<Database>>,
+}
+
+/// Makes a file of empty views.
+pub(super) fn create(path: &Path) -> Result<(), LogError> {
+    file::create(path, |transaction| {
+        transaction.open_table(VIEWED)?.insert(0, seal(0, &0_u64.to_le_bytes()).as_slice())?;
+        transaction.open_table(JOBS)?;
+        transaction.open_table(OPEN)?;
+        Ok(())
+    })
+}
+
+impl Views {
+    /// Opens the views, or begins them anew where they are missing or damaged.
+    pub(super) fn open(path: PathBuf, cache: usize, notify: &Notify) -> Result<Self, LogError> {
+        if fs::exists(suspect(&path)).unwrap_or(false) {
+            set_aside(&path, "a row of them could not be read", notify)?;
+        }
+        if !fs::exists(&path).map_err(|error| io_error(&path, error))? {
+            create(&path)?;
+        }
+        let detail = match Self::open_sound(path.clone(), cache, notify) {
+            Err(LogError::Damaged(damage)) => damage.detail,
+            other => return other,
+        };
+        set_aside(&path, &detail, notify)?;
+        create(&path)?;
+        Self::open_sound(path, cache, notify)
+    }
+
+    fn open_sound(path: PathBuf, cache: usize, notify: &Notify) -> Result<Self, LogError> {
+        let database = file::open(&path, cache, notify)?;
+        let viewed = guard(&path, || {
+            let viewed = viewed(&database.begin_read()?, &path)?;
+            // These are read next in any case, and one that is damaged would stop the start.
+            open_rows(&database.begin_read()?, &path)?;
+            Ok(viewed)
+        })?;
+        let (viewed, database) = (AtomicU64::new(viewed), RwLock::new(Some(database)));
+        Ok(Self { path, viewed, database })
+    }
+
+    pub(super) fn viewed(&self) -> Position {
+        Position(self.viewed.load(Ordering::Acquire))
+    }
+
+    /// Replaces rows. Such commits are few, so each is one that needs no repair after a crash.
+    pub(super) fn checkpoint(&self, rows: &[JobRow], upto: Position) -> Result<(), LogError> {
+        let mut sorted: Vec<&JobRow> = rows.iter().collect();
+        sorted.sort_by_key(|row| row.job);
+        self.with(|database| {
+            let mut transaction = database.begin_write()?;
+            transaction.set_quick_repair(true);
+            {
+                let mut jobs = transaction.open_table(JOBS)?;
+                let mut open = transaction.open_table(OPEN)?;
+                for row in sorted {
+                    let id = row.job.as_u128();
+                    jobs.insert(id, encode(row)?.as_slice())?;
+                    if row.status.is_ended() {
+                        open.remove(id)?;
+                    } else {
+                        open.insert(id, ())?;
+                    }
+                }
+                let viewed = seal(0, &upto.0.to_le_bytes());
+                transaction.open_table(VIEWED)?.insert(0, viewed.as_slice())?;
+            }
+            Ok(transaction.commit()?)
+        })?;
+        self.viewed.store(upto.0, Ordering::Release);
+        Ok(())
+    }
+
+    pub(super) fn close(&self) -> Result<(), LogError> {
+        let taken = self.database.write().unwrap_or_else(PoisonError::into_inner).take();
+        taken.map_or(Ok(()), |database| guard(&self.path, || Ok(database.close()?)))
+    }
+
+    fn with<T>(&self, run: impl FnOnce(&Database) -> Result<T, Trouble>) -> Result<T, LogError> {
+        let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
+        let database = database.as_ref().ok_or(LogError::Closed)?;
+        guard(&self.path, || run(database))
+    }
+
+    fn read<T>(
+        &self,
+        run: impl FnOnce(&ReadTransaction) -> Result<T, Trouble>,
+    ) -> Result<T, LogError> {
+        let result = self.with(|database| run(&database.begin_read()?));
+        if matches!(result, Err(LogError::Damaged(_))) {
+            // The next start then rebuilds the views. Where even this cannot be written, the
+            // next read of the row tells again.
+            let _ = fs::write(suspect(&self.path), "");
+        }
+        result
+    }
+
+    pub(super) fn row(&self, job: JobId) -> Result<Option<JobRow>, LogError> {
+        self.read(|transaction| {
+            let jobs = transaction.open_table(JOBS)?;
+            let row = jobs.get(job.as_u128())?;
+            Ok(row.map(|bytes| decode(job.as_u128(), bytes.value(), &self.path)).transpose()?)
+        })
+    }
+
+    pub(super) fn rows(
+        &self,
+        before: Option<JobId>,
+        limit: usize,
+    ) -> Result<Vec<JobRow>, LogError> {
+        self.read(|transaction| {
+            let jobs = transaction.open_table(JOBS)?;
+            let range = match before {
+                Some(before) => jobs.range(..before.as_u128())?,
+                None => jobs.range::<u128>(..)?,
+            };
+            let mut rows = Vec::new();
+            for entry in range.rev().take(limit) {
+                let (id, bytes) = entry?;
+                rows.push(decode(id.value(), bytes.value(), &self.path)?);
+            }
+            Ok(rows)
+        })
+    }
+
+    pub(super) fn open_rows(&self) -> Result<Vec<JobRow>, LogError> {
+        self.read(|transaction| open_rows(transaction, &self.path))
+    }
+}
+
+fn viewed(transaction: &ReadTransaction, path: &Path) -> Result<u64, Trouble> {
+    let table = transaction.open_table(VIEWED)?;
+    let row = table.get(0)?;
+    let number = row.as_ref().and_then(|bytes| unseal(0, bytes.value()));
+    match number.and_then(|number| number.try_into().ok()) {
+        Some(number) => Ok(u64::from_le_bytes(number)),
+        None => Ok(damaged(path, "they do not say which records they reflect")?),
+    }
+}
+
+fn open_rows(transaction: &ReadTransaction, path: &Path) -> Result<Vec<JobRow>, Trouble> {
+    let jobs: ReadOnlyTable<u128, &[u8]> = transaction.open_table(JOBS)?;
+    let mut rows = Vec::new();
+    for entry in transaction.open_table(OPEN)?.iter()? {
+        let id = entry?.0.value();
+        match jobs.get(id)? {
+            Some(bytes) => rows.push(decode(id, bytes.value(), path)?),
+            None => damaged(path, "a job that has not ended has no row")?,
+        }
+    }
+    Ok(rows)
+}
+
+/// Where it is noted that the views could not be read.
+fn suspect(path: &Path) -> PathBuf {
+    path.with_extension("suspect")
+}
+
+/// Renames the file, so that whoever wants to know what happened to it still can.
+fn set_aside(path: &Path, detail: &str, notify: &Notify) -> Result<(), LogError> {
+    let name = |number: u32| path.with_extension(format!("damaged-{number}"));
+    let kept = (1..).map(name).find(|kept| !kept.exists()).unwrap_or_else(|| name(0));
+    let renamed = match fs::rename(path, &kept) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    };
+    renamed.map_err(|error| io_error(path, error))?;
+    // It may never have been there.
+    let _ = fs::remove_file(suspect(path));
+    if let Some(notify) = notify {
+        notify(Notice::ViewsRebuilt { kept, detail: detail.into() });
+    }
+    Ok(())
+}
+
+fn encode(row: &JobRow) -> Result<Vec<u8>, Trouble> {
+    let mut bytes = Vec::with_capacity(256);
+    codec::write(&mut bytes, &JobRowV1::from(row)).map_err(|source| LogError::Codec {
+        file: None,
+        position: row.head.row,
+        source,
+    })?;
+    Ok(seal(row.job.as_u128(), &bytes))
+}
+
+fn decode(id: u128, sealed: &[u8], path: &Path) -> Result<JobRow, LogError> {
+    let row = unseal(id, sealed).and_then(|bytes| codec::read::<JobRowV1<'_>>(bytes).ok());
+    row.map_or_else(
+        || damaged(path, format!("the row of job {} is damaged", JobId::from_u128(id))),
+        |row| Ok(row.into()),
+    )
+}
+
+/// Puts version and checksum before the bytes of a row. The checksum covers the key as well, so
+/// that no row is taken for another one.
+fn seal(key: u128, bytes: &[u8]) -> Vec<u8> {
+    let mut sealed = Vec::with_capacity(9 + bytes.len());
+    sealed.push(VERSION);
+    sealed.extend_from_slice(&checksum(key, bytes));
+    sealed.extend_from_slice(bytes);
+    sealed
+}
+
+fn unseal(key: u128, sealed: &[u8]) -> Option<&[u8]> {
+    let (head, bytes) = sealed.split_at_checked(9)?;
+    (head[0] == VERSION && head[1..] == checksum(key, bytes)).then_some(bytes)
+}
+
+fn checksum(key: u128, bytes: &[u8]) -> [u8; 8] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&[VERSION]).update(&key.to_le_bytes()).update(bytes);
+    let mut sum = [0; 8];
+    sum.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    sum
+}

@@ -1,0 +1,109 @@
+//! Encoded samples of every event and version. They must decode for ever, and no encoding may
+//! change: a new form is a new version, with samples of its own.
+//!
+//! Samples that are missing are written when `ANNALS_WRITE_SAMPLES` is set. One that is there is
+//! never replaced.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use annals_tasks_sdk::{JobId, Timestamp};
+
+use super::samples;
+use crate::job::{Event, Origin, Recorded};
+use crate::log::{Head, Position, decode_row, encode_row, types, v1};
+
+fn folder() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src/log/golden"))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digits = |at| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+    (0..text.len()).step_by(2).map(digits).collect()
+}
+
+/// The text of a sample file: pairs of a line of bytes and what they mean.
+fn sample(bytes: &[u8], meaning: &str) -> String {
+    format!("{}\n{meaning}\n", hex(bytes))
+}
+
+/// Compares with what is stored under a name, or stores it.
+fn check(name: &str, text: &str) {
+    let path = folder().join(name);
+    if !path.exists() && std::env::var_os("ANNALS_WRITE_SAMPLES").is_some() {
+        std::fs::create_dir_all(folder()).unwrap();
+        std::fs::write(&path, text).unwrap();
+    }
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(stored, text, "the encoding of {name} has changed, or it has no sample");
+}
+
+#[test]
+fn the_payload_of_every_event_is_as_it_was() {
+    let mut files = BTreeMap::<String, String>::new();
+    for event in samples::events() {
+        let mut bytes = Vec::new();
+        v1::put(&event, &mut bytes).unwrap();
+        let number = types::number(&event);
+        let name = format!("{number:03}_{}_v{}.txt", event.type_name(), v1::VERSION);
+        *files.entry(name).or_default() += &sample(&bytes, &format!("{event:?}"));
+        assert_eq!(types::name(number), Some(event.type_name()));
+    }
+    assert_eq!(files.len(), types::ALL.len(), "every type that is written has a sample");
+    files.iter().for_each(|(name, text)| check(name, text));
+}
+
+#[test]
+fn every_stored_payload_still_decodes() {
+    let mut decoded = 0;
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let Ok(number) = name[..3].parse::<u16>() else { continue };
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for pair in lines.chunks(2) {
+            let event = v1::get(number, &unhex(pair[0])).unwrap().expect("a known type");
+            assert_eq!(format!("{event:?}"), pair[1], "{name}");
+            decoded += 1;
+        }
+    }
+    assert_eq!(decoded, samples::events().len());
+}
+
+/// Who caused an event, in every combination of what may be left out.
+fn origins() -> Vec<Origin> {
+    let some = |text: &str, there: bool| there.then(|| text.into());
+    let origin = |bits: u8| Origin {
+        actor: some("ada", bits & 1 != 0),
+        request_id: some("", bits & 2 != 0),
+        reason: some("wrong host – again", bits & 4 != 0),
+    };
+    (0..8).map(origin).collect()
+}
+
+#[test]
+fn a_row_is_as_it_was() {
+    let before = Head { row: Position(77), seq: 40, hash: [9; 32] };
+    let recorded = |(origin, seq)| Recorded {
+        seq,
+        time: Timestamp::from_millis(1_700_000_000_000),
+        origin,
+        event: Event::JobReopened { held: true },
+    };
+    let events: Vec<_> = origins().into_iter().zip(41..).map(recorded).collect();
+    let job = JobId::from_u128(0x0197_f0c2_7b3e_7c11_9f0e_1d2c_3b4a_5968);
+    let (row, hash) = encode_row(job, &before, &events, Vec::new()).unwrap();
+    check("row_format_1.txt", &sample(&row.bytes, &hex(&hash)));
+    let read = decode_row(Position(80), &row.bytes).unwrap();
+    assert_eq!((read.job, read.before, &read.events), (job, before, &events));
+    assert_eq!(read.after, Head { row: Position(80), seq: 48, hash });
+}

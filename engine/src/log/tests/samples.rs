@@ -1,0 +1,179 @@
+//! One or more samples of every event that the log can hold.
+
+use std::time::Duration;
+
+use annals_tasks_sdk::plan::{
+    Backoff, OnFailure, OnLost, Plan, Policy, PolicyFields, Retry, Start, TaskSpec,
+};
+use annals_tasks_sdk::{Exit, JobId, KindName, Payload, TaskId, Timestamp};
+
+use crate::job::{
+    AttemptEnd, Event, Failure, Intent, JobStatus, LogSize, PauseMode, Submitted, TaskNumber,
+    ValueDigest, Wait,
+};
+use crate::log::{Head, JobRow, Position};
+
+const TASK: TaskNumber = TaskNumber(3);
+
+fn payload(text: &str) -> Payload {
+    Payload::parse(text).unwrap()
+}
+
+fn failure() -> Failure {
+    Failure::new("exit_status", "exit code 100: no such package – nginx")
+}
+
+/// A plan in which nothing has its default.
+fn full_plan() -> Plan {
+    let mut first =
+        TaskSpec::new(TaskId::new("packages").unwrap(), KindName::new("shell").unwrap());
+    first.title = Some("Install packages".into());
+    first.input = payload(r#"{"script":"apt-get install -y nginx","n":1e400}"#);
+    first.needs = Some(Box::new([]));
+    first.policy = Policy::new(PolicyFields {
+        timeout: Some(Duration::from_secs(1800)),
+        cancel_grace: Some(Duration::from_millis(1500)),
+        retry: Retry {
+            max_attempts: 3,
+            max_elapsed: Some(Duration::from_secs(3600)),
+            backoff: Backoff {
+                initial: Duration::from_millis(250),
+                factor: 1.5,
+                max: Duration::from_secs(30),
+                jitter: 0.1,
+            },
+            never: vec!["exit_2".into(), "bad_request".into()],
+        },
+        on_failure: OnFailure::Continue,
+        on_lost: OnLost::Pause,
+    });
+    let mut second = TaskSpec::new(TaskId::new("report").unwrap(), KindName::new("http").unwrap());
+    second.needs = Some(Box::new([first.id.clone()]));
+    let policy =
+        PolicyFields { on_failure: OnFailure::Pause, on_lost: OnLost::Fail, ..<_>::default() };
+    second.policy = Policy::new(policy);
+    let third = TaskSpec::new(TaskId::new("end").unwrap(), KindName::new("noop").unwrap());
+    let mut plan = Plan::new("init web-42");
+    plan.labels = [("env".into(), "prod".into()), ("a".into(), "b".into())].into();
+    plan.input = payload(r#"{"host": "web-42"}"#);
+    plan.start = Start::Manual;
+    plan.output = Some(payload(r#"{"$output":"report"}"#));
+    plan.tasks = vec![first, second, third];
+    plan
+}
+
+fn end() -> AttemptEnd {
+    AttemptEnd {
+        error: failure(),
+        retryable: true,
+        exit: Exit { code: Some(-1), signal: Some("SIGKILL".into()) },
+        output: Some(payload(r#"{"exit_code":100}"#)),
+        log: LogSize { bytes: 70_000, lines: 300 },
+    }
+}
+
+fn bare_end() -> AttemptEnd {
+    AttemptEnd {
+        error: Failure::new("error", ""),
+        retryable: false,
+        exit: Exit::default(),
+        output: None,
+        log: LogSize::default(),
+    }
+}
+
+/// Every event, with every variant of what is in it.
+pub(super) fn events() -> Vec<Event> {
+    let mut events = job_events();
+    events.extend(attempt_events());
+    events.extend(task_events());
+    events
+}
+
+fn job_events() -> Vec<Event> {
+    let submitted = |plan, workflow: Option<&str>, source: Option<&str>| {
+        let (workflow, source) = (workflow.map(Into::into), source.map(Into::into));
+        Event::JobSubmitted(Box::new(Submitted { plan, workflow, source }))
+    };
+    let noop = TaskSpec::new(TaskId::new("a").unwrap(), KindName::new("noop").unwrap());
+    let mut small = Plan::new("");
+    small.tasks = vec![noop];
+    vec![
+        submitted(full_plan(), Some("server-init"), Some("/srv/plans/init.yaml")),
+        submitted(small, None, None),
+        Event::JobStarted,
+        Event::PauseRequested { mode: PauseMode::Drain },
+        Event::PauseRequested { mode: PauseMode::Interrupt },
+        Event::JobPaused,
+        Event::JobResumed,
+        Event::CancelRequested,
+        Event::SkipRequested { task: TASK, output: None },
+        Event::SkipRequested { task: TaskNumber(70_000), output: Some(payload("[1,2]")) },
+        Event::JobReopened { held: false },
+        Event::JobReopened { held: true },
+        Event::JobCompleted,
+        Event::JobFailed { error: failure() },
+        Event::JobCancelled,
+    ]
+}
+
+fn attempt_events() -> Vec<Event> {
+    let (task, attempt) = (TASK, 300);
+    vec![
+        Event::AttemptStarted { task, attempt: 1 },
+        Event::AttemptStarted { task, attempt: u32::MAX },
+        Event::AttemptFailed { task, attempt, end: end() },
+        Event::AttemptFailed { task, attempt, end: bare_end() },
+        Event::AttemptTimedOut { task, attempt, end: end() },
+        Event::AttemptInterrupted { task, attempt, end: end() },
+        Event::AttemptLost { task, attempt },
+    ]
+}
+
+fn task_events() -> Vec<Event> {
+    let task = TASK;
+    let until = Timestamp::from_millis(1_700_000_000_123);
+    let completed =
+        |output, exit, log| Event::TaskCompleted { task, attempt: 2, output, exit, log };
+    let exit = Exit { code: Some(0), signal: None };
+    vec![
+        Event::TaskWaiting { task, wait: Wait::Timer { until } },
+        Event::TaskWaiting { task, wait: Wait::Kind },
+        Event::RetryScheduled { task, due: Timestamp::from_millis(-1) },
+        completed(payload(r#"{"version": "1.27"}"#), exit, LogSize { bytes: 1, lines: 1 }),
+        completed(Payload::NULL, Exit::default(), LogSize::default()),
+        Event::TaskFailed { task, error: failure() },
+        Event::TaskSkipped { task, output: None },
+        Event::TaskSkipped { task, output: Some(Payload::NULL) },
+        Event::TaskRemoved { task },
+        Event::CheckpointSaved {
+            task,
+            attempt: 2,
+            value: ValueDigest { len: 5, hash: std::array::from_fn(|i| u8::try_from(i).unwrap()) },
+        },
+    ]
+}
+
+/// A row of the views in which nothing is left out.
+pub(super) fn job_row() -> JobRow {
+    JobRow {
+        job: JobId::from_u128(7),
+        head: Head { row: Position(9), seq: 3, hash: [5; 32] },
+        status: JobStatus::Running,
+        intent: Some(Intent::Pause),
+        active: true,
+        due: Some(Timestamp::from_millis(5)),
+        revision: 2,
+        name: "init web-42".into(),
+        workflow: Some("server-init".into()),
+        source: Some("init.yaml".into()),
+        labels: [("env".into(), "prod".into())].into(),
+        created: Timestamp::from_millis(1),
+        started: Some(Timestamp::from_millis(2)),
+        finished: Some(Timestamp::from_millis(3)),
+        total_tasks: 4,
+        completed_tasks: 2,
+        skipped_tasks: 1,
+        error: Some(failure()),
+    }
+}

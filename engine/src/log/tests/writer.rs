@@ -1,0 +1,218 @@
+//! Group commit: order, gathering, and the end after a failure.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::{Job, small};
+use crate::job::{Event, JobStatus};
+use crate::log::{
+    Committer, Done, Durable, EventLog, Fault, JobRow, LogError, LogReader, MemoryDisk, Position,
+    Row, Stopped, Ticket, Worked, Writer, encode_row,
+};
+
+type Answers = Arc<Mutex<Vec<(usize, Option<Ticket>)>>>;
+
+fn answers() -> (Answers, Done) {
+    let answers = Answers::default();
+    let sink = answers.clone();
+    let done = move |source, durable| {
+        let ticket = match durable {
+            Durable::UpTo(ticket) => Some(ticket),
+            Durable::Failed(_) => None,
+        };
+        sink.lock().unwrap().push((source, ticket));
+    };
+    (answers, Arc::new(done))
+}
+
+fn by_hand(disk: &MemoryDisk) -> (Writer, Committer, Answers) {
+    let (answers, done) = answers();
+    let (writer, committer) = Writer::by_hand(Box::new(disk.open()), done);
+    (writer, committer, answers)
+}
+
+fn take(answers: &Answers) -> Vec<(usize, Option<Ticket>)> {
+    std::mem::take(&mut answers.lock().unwrap())
+}
+
+/// A row without a position, as the engine makes them.
+fn row(job: &Job, events: u32) -> Row {
+    let events: Vec<Event> = (0..events).map(small).collect();
+    encode_row(job.id, &job.head, &job.record(&events), Vec::new()).unwrap().0
+}
+
+#[test]
+fn what_gathered_becomes_one_commit_in_order() {
+    let disk = MemoryDisk::new();
+    let (writer, mut committer, answers) = by_hand(&disk);
+    assert_eq!(committer.commit_next(), Worked::Nothing);
+    let mut rows = vec![row(&Job::new(1), 2), row(&Job::new(2), 1)];
+    let one = writer.submit(4, &mut rows).unwrap();
+    assert_eq!(rows.iter().map(|row| row.position.0).collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(writer.next_position(), Position(4));
+    let two = writer.submit(9, &mut [row(&Job::new(3), 1)]).unwrap();
+    let three = writer.submit(4, &mut [row(&Job::new(4), 1)]).unwrap();
+    assert!(one < two && two < three);
+    assert_eq!(writer.stats().waiting, 3);
+    assert_eq!(committer.commit_next(), Worked::Committed);
+    assert_eq!(take(&answers), [(4, Some(three)), (9, Some(two))]);
+    assert_eq!(committer.commit_next(), Worked::Nothing);
+    let jobs: Vec<_> =
+        disk.rows(Position(1), 9).unwrap().iter().map(|row| row.job.as_u128()).collect();
+    assert_eq!(jobs, [1, 2, 3, 4]);
+    let stats = writer.stats();
+    assert_eq!((stats.commits, stats.events, stats.waiting), (1, 5, 0));
+}
+
+#[test]
+fn a_commit_has_a_limit_and_parts_no_submission() {
+    let disk = MemoryDisk::new();
+    let (writer, mut committer, answers) = by_hand(&disk);
+    let submit = |id, events| writer.submit(0, &mut [row(&Job::new(id), events)]).unwrap();
+    let tickets = [submit(1, 4_000), submit(2, 96), submit(3, 1), submit(4, 9_000), submit(5, 1)];
+    let mut seen = Vec::new();
+    while committer.commit_next() == Worked::Committed {
+        seen.extend(take(&answers).iter().filter_map(|(_, ticket)| *ticket));
+    }
+    assert_eq!(seen, [tickets[1], tickets[2], tickets[3], tickets[4]]);
+}
+
+#[test]
+fn a_checkpoint_waits_for_the_rows_before_it() {
+    let disk = MemoryDisk::new();
+    let (writer, mut committer, _) = by_hand(&disk);
+    writer.submit(0, &mut [row(&Job::new(1), 1)]).unwrap();
+    writer.checkpoint(vec![Job::new(1).view(JobStatus::Running)], Position(1)).unwrap();
+    writer.submit(0, &mut [row(&Job::new(2), 1)]).unwrap();
+    let mut seen = Vec::new();
+    while committer.commit_next() == Worked::Committed {
+        seen.push((disk.next_position().0, disk.viewed().0));
+    }
+    assert_eq!(seen, [(2, 0), (2, 1), (3, 1)]);
+    assert_eq!(writer.stats().commits, 2);
+}
+
+#[test]
+fn a_failure_ends_everything() {
+    for fault in [Fault::Before, Fault::After] {
+        let disk = MemoryDisk::new();
+        let (writer, mut committer, answers) = by_hand(&disk);
+        disk.fail_append(2, fault);
+        writer.submit(0, &mut [row(&Job::new(1), 1)]).unwrap();
+        assert_eq!(committer.commit_next(), Worked::Committed);
+        take(&answers);
+        writer.submit(1, &mut [row(&Job::new(2), 5_000)]).unwrap();
+        // This one waits for the next commit, which never comes.
+        writer.submit(2, &mut [row(&Job::new(3), 1)]).unwrap();
+        assert_eq!(committer.commit_next(), Worked::Ended);
+        assert_eq!(take(&answers), [(0, None), (1, None), (2, None)]);
+        let refused = writer.submit(1, &mut [row(&Job::new(4), 1)]).unwrap_err();
+        assert!(refused.to_string().ends_with("memory: a fault was injected"), "{refused}");
+        assert!(writer.checkpoint(Vec::new(), Position(1)).is_err());
+        assert_eq!(committer.commit_next(), Worked::Ended);
+        assert!(writer.close().is_err());
+        assert_eq!(take(&answers), []);
+    }
+}
+
+#[test]
+fn closing_writes_what_waits() {
+    let disk = MemoryDisk::new();
+    let (answers, done) = answers();
+    let writer = Writer::start(Box::new(disk.open()), done);
+    for id in 1..=100 {
+        writer.submit(0, &mut [row(&Job::new(id), 1)]).unwrap();
+    }
+    writer.close().unwrap();
+    writer.close().unwrap();
+    assert_eq!(disk.rows(Position(1), 1_000).unwrap().len(), 100);
+    assert_eq!(take(&answers).last(), Some(&(0, Some(Ticket(100)))));
+    assert!(matches!(writer.submit(0, &mut [row(&Job::new(9), 1)]), Err(Stopped(None))));
+}
+
+#[test]
+fn the_last_writer_that_is_dropped_ends_the_thread() {
+    let disk = MemoryDisk::new();
+    let (answers, done) = answers();
+    let writer = Writer::start(Box::new(disk.open()), done);
+    writer.submit(0, &mut [row(&Job::new(1), 1)]).unwrap();
+    drop(writer);
+    // The thread holds the only other reference to the list of answers until it ends.
+    until(|| Arc::strong_count(&answers) == 1);
+    assert_eq!(take(&answers), [(0, Some(Ticket(1)))]);
+}
+
+#[test]
+fn threads_that_submit_at_once_keep_their_order() {
+    let disk = MemoryDisk::new();
+    let (_, done) = answers();
+    let writer = Writer::start(Box::new(disk.open()), done);
+    std::thread::scope(|scope| {
+        for source in 0..4 {
+            let writer = writer.clone();
+            scope.spawn(move || {
+                let mut job = Job::new(source + 1);
+                for _ in 0..250 {
+                    let mut rows = [row(&job, 1)];
+                    let mut next = job;
+                    next.row(0, &[small(0)]);
+                    writer.submit(usize::try_from(source).unwrap(), &mut rows).unwrap();
+                    job.head = crate::log::Head { row: rows[0].position, ..next.head };
+                }
+            });
+        }
+    });
+    writer.close().unwrap();
+    let found = crate::log::verify(&disk).unwrap();
+    assert_eq!((found.rows, found.jobs, found.free, found.damage), (1_000, 4, 0, Vec::new()));
+    assert_eq!(writer.stats().events, 1_000);
+}
+
+fn until(holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "it never came to be");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A log that counts its idle work.
+struct Counted(Box<dyn EventLog>, Arc<Mutex<u32>>);
+
+impl EventLog for Counted {
+    fn append(&mut self, rows: &[Row]) -> Result<(), LogError> {
+        self.0.append(rows)
+    }
+
+    fn checkpoint(&mut self, rows: &[JobRow], upto: Position) -> Result<(), LogError> {
+        self.0.checkpoint(rows, upto)
+    }
+
+    fn idle(&mut self) -> Result<(), LogError> {
+        *self.1.lock().unwrap() += 1;
+        self.0.idle()
+    }
+
+    fn reader(&self) -> Arc<dyn LogReader> {
+        self.0.reader()
+    }
+
+    fn close(self: Box<Self>) -> Result<(), LogError> {
+        self.0.close()
+    }
+}
+
+#[test]
+fn idle_work_is_done_once_after_the_last_commit() {
+    let count = Arc::new(Mutex::new(0));
+    let log = Counted(Box::new(MemoryDisk::new().open()), count.clone());
+    let writer = Writer::start(Box::new(log), answers().1);
+    for id in 1..=3 {
+        writer.submit(0, &mut [row(&Job::new(id), 1)]).unwrap();
+    }
+    until(|| *count.lock().unwrap() == 1);
+    writer.submit(0, &mut [row(&Job::new(4), 1)]).unwrap();
+    until(|| *count.lock().unwrap() == 2);
+    writer.close().unwrap();
+    assert_eq!(*count.lock().unwrap(), 2);
+}

@@ -1,0 +1,156 @@
+//! The audit of a whole log.
+
+use std::collections::HashMap;
+
+use annals_tasks_sdk::JobId;
+
+use super::{Damage, Head, LogError, LogReader, Position, ReadRow};
+use crate::job::{Event, ValueDigest};
+
+/// Rows that are held in memory at a time.
+const PAGE: usize = 256;
+
+/// How many faults are listed; a log with more is no better for the rest of them.
+const DAMAGE_MAX: usize = 1_000;
+
+/// What an audit found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Verified {
+    /// Rows that are sound.
+    pub rows: u64,
+    /// Events in them.
+    pub events: u64,
+    /// Events among them that this build does not know.
+    pub unknown: u64,
+    /// Jobs that they belong to.
+    pub jobs: u64,
+    /// Values of checkpoints that are sound.
+    pub values: u64,
+    /// Positions that no row holds, between the first row and the last.
+    pub free: u64,
+    /// What is wrong; the first thousand faults. Empty for a sound log.
+    pub damage: Vec<Damage>,
+}
+
+/// Reads the whole log and checks every hash, the chain of every job, the order of positions,
+/// the last value of every task, and that the views' heads lie on the jobs' chains.
+///
+/// Damage is listed, not an error: the rest is still checked. An error means that the audit
+/// could not go on.
+pub fn verify(reader: &dyn LogReader) -> Result<Verified, LogError> {
+    let mut audit = Audit::default();
+    audit.rows(reader)?;
+    audit.values(reader)?;
+    audit.views(reader)?;
+    audit.found.jobs = audit.heads.len() as u64;
+    Ok(audit.found)
+}
+
+#[derive(Default)]
+struct Audit {
+    found: Verified,
+    /// The position that is due, once a row was seen.
+    due: Option<Position>,
+    heads: HashMap<JobId, Head>,
+    values: HashMap<(JobId, u32), (Position, ValueDigest)>,
+}
+
+impl Audit {
+    fn rows(&mut self, reader: &dyn LogReader) -> Result<(), LogError> {
+        let (mut from, mut limit) = (Position(1), PAGE);
+        loop {
+            match reader.rows(from, limit) {
+                Ok(rows) => {
+                    let Some(last) = rows.last() else { return Ok(()) };
+                    from = last.end();
+                    rows.iter().for_each(|row| self.row(row));
+                }
+                // The page is read row by row up to the one that is at fault, and from behind it.
+                Err(LogError::Damaged(_)) if limit > 1 => limit = 1,
+                Err(LogError::Damaged(damage)) => {
+                    let position = damage.position;
+                    self.damaged(*damage);
+                    // Without a position it is the file that cannot be read.
+                    let Some(position) = position else { return Ok(()) };
+                    (from, limit) = (Position(position.0 + 1), PAGE);
+                    // How many positions the damaged row held is not known.
+                    self.due = None;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn damaged(&mut self, damage: Damage) {
+        if self.found.damage.len() < DAMAGE_MAX {
+            self.found.damage.push(damage);
+        }
+    }
+
+    fn row(&mut self, row: &ReadRow) {
+        self.found.rows += 1;
+        self.found.events += row.hashes.len() as u64;
+        self.found.unknown += row.unknown.len() as u64;
+        let due = self.due.unwrap_or(row.position);
+        if row.position < due {
+            self.damaged(Damage::at(row.position, "two rows hold the same position").of(row.job));
+        }
+        self.found.free += row.position.0.saturating_sub(due.0);
+        self.due = Some(row.end());
+        let head = self.heads.insert(row.job, row.after).unwrap_or_default();
+        if head != row.before {
+            let detail = format!(
+                "the job's chain is broken: event {} follows event {}",
+                row.before.seq + 1,
+                head.seq
+            );
+            self.damaged(Damage::at(row.position, detail).of(row.job));
+        }
+        for recorded in &row.events {
+            if let Event::CheckpointSaved { task, value, .. } = &recorded.event {
+                self.values.insert((row.job, task.0), (row.position, *value));
+            }
+        }
+    }
+
+    fn values(&mut self, reader: &dyn LogReader) -> Result<(), LogError> {
+        for ((job, task), (position, digest)) in std::mem::take(&mut self.values) {
+            match reader.value(job, task, &digest) {
+                Ok(Some(_)) => self.found.values += 1,
+                Ok(None) => {
+                    let detail = format!("the checkpoint of task number {task} is missing");
+                    self.damaged(Damage::at(position, detail).of(job));
+                }
+                Err(LogError::Damaged(damage)) => self.damaged(*damage),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn views(&mut self, reader: &dyn LogReader) -> Result<(), LogError> {
+        let mut before = None;
+        loop {
+            let rows = match reader.job_rows(before, PAGE) {
+                Ok(rows) => rows,
+                Err(LogError::Damaged(damage)) => {
+                    self.damaged(*damage);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            };
+            let Some(last) = rows.last() else { return Ok(()) };
+            before = Some(last.job);
+            for view in &rows {
+                let head = self.heads.get(&view.job).copied().unwrap_or_default();
+                if view.head.seq > head.seq || (view.head.seq == head.seq && view.head != head) {
+                    let detail = format!(
+                        "the views know event {} of the job, the records end at event {}",
+                        view.head.seq, head.seq
+                    );
+                    self.damaged(Damage::at(view.head.row, detail).of(view.job));
+                }
+            }
+        }
+    }
+}

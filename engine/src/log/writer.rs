@@ -1,0 +1,382 @@
+//! Group commit: what gathered while one commit was made is the next one.
+//!
+//! There is no timer and no trade of latency for throughput: a lone row is committed at once, and
+//! under load commits grow by themselves. [`Committer::commit_next`] is the whole of it and
+//! knows no thread, so that a simulation can drive it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::{EventLog, JobRow, LogError, Position, Row};
+
+/// One commit takes no further submission once it has this many events...
+const EVENTS_MAX: u64 = 4_096;
+
+/// ...or this many bytes.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// After this long without work the log may do its idle work.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// Called after each commit, once for each source that had rows in it.
+pub type Done = Arc<dyn Fn(usize, Durable) + Send + Sync>;
+
+/// The number of a submission; a later one has a greater one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Ticket(pub u64);
+
+/// What became of a source's rows.
+#[derive(Debug, Clone)]
+pub enum Durable {
+    /// Every submission of the source up to this one is durable.
+    UpTo(Ticket),
+    /// A write failed. What was not reported durable has an unknown outcome, and nothing more
+    /// is written.
+    Failed(Arc<LogError>),
+}
+
+/// The writer takes nothing more: it was closed, or a write failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the log takes nothing more: {}", .0.as_ref().map_or("it was closed".into(), ToString::to_string))]
+pub struct Stopped(pub Option<Arc<LogError>>);
+
+/// What the writer has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WriterStats {
+    /// Commits of rows.
+    pub commits: u64,
+    /// Events in them.
+    pub events: u64,
+    /// Bytes of their rows, values included.
+    pub bytes: u64,
+    /// Submissions and checkpoints that wait now.
+    pub waiting: u64,
+}
+
+/// The way to the writer thread. Clones share it; when the last one is gone the writer ends.
+#[derive(Clone)]
+pub struct Writer(Arc<Handle>);
+
+struct Handle {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    commits: AtomicU64,
+    events: AtomicU64,
+    bytes: AtomicU64,
+}
+
+struct Queue {
+    items: VecDeque<Item>,
+    next: Position,
+    tickets: u64,
+    end: End,
+}
+
+enum Item {
+    Rows { source: usize, ticket: Ticket, rows: Vec<Row>, events: u64, bytes: u64 },
+    Checkpoint { rows: Vec<JobRow>, upto: Position },
+}
+
+enum End {
+    Open,
+    /// What waits is still written.
+    Closing,
+    Closed(Result<(), Arc<LogError>>),
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // Nothing below panics while it holds the lock in a half-changed state.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) {
+        let mut queue = self.queue();
+        if matches!(queue.end, End::Open) {
+            queue.end = End::Closing;
+        }
+        self.wake.notify_all();
+    }
+}
+
+impl Queue {
+    fn push(&mut self, item: Item) {
+        self.items.push_back(item);
+    }
+
+    fn open(&self) -> Result<(), Stopped> {
+        match &self.end {
+            End::Open => Ok(()),
+            End::Closed(Err(error)) => Err(Stopped(Some(error.clone()))),
+            End::Closing | End::Closed(Ok(())) => Err(Stopped(None)),
+        }
+    }
+}
+
+impl Writer {
+    /// Starts the thread that writes `log`.
+    pub fn start(log: Box<dyn EventLog>, done: Done) -> Self {
+        let (writer, mut committer) = Self::by_hand(log, done);
+        let thread = std::thread::Builder::new().name("annals-log".into());
+        let thread = thread.spawn(move || committer.run()).expect("a thread can be started");
+        *writer.0.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        writer
+    }
+
+    /// A writer without a thread: its owner calls [`Committer::commit_next`].
+    pub fn by_hand(log: Box<dyn EventLog>, done: Done) -> (Self, Committer) {
+        let next = log.reader().next_position();
+        let queue = Queue { items: VecDeque::new(), next, tickets: 0, end: End::Open };
+        let shared = Arc::new(Shared {
+            queue: Mutex::new(queue),
+            wake: Condvar::new(),
+            commits: AtomicU64::new(0),
+            events: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        });
+        let handle = Handle { shared: shared.clone(), thread: Mutex::new(None) };
+        let committer =
+            Committer { shared, log: Some(log), done, seen: BTreeSet::new(), restless: false };
+        (Self(Arc::new(handle)), committer)
+    }
+
+    /// Hands rows over, at most one for each job. Sets their positions and takes their bytes and
+    /// values; the rest of each row stays with the caller.
+    ///
+    /// What is submitted together becomes durable together. The queue has no limit: whoever
+    /// takes work in looks at [`WriterStats::waiting`].
+    pub fn submit(&self, source: usize, rows: &mut [Row]) -> Result<Ticket, Stopped> {
+        let mut queue = self.0.shared.queue();
+        queue.open()?;
+        let (mut taken, mut events, mut bytes) = (Vec::with_capacity(rows.len()), 0, 0);
+        for row in rows {
+            row.position = queue.next;
+            queue.next = row.end();
+            events += u64::from(row.events);
+            let values: usize = row.values.iter().map(|(_, value)| value.len()).sum();
+            bytes += (row.bytes.len() + values) as u64;
+            let (bytes, values) = (mem::take(&mut row.bytes), mem::take(&mut row.values));
+            let (job, position, events) = (row.job, row.position, row.events);
+            taken.push(Row { job, position, events, bytes, values });
+        }
+        queue.tickets += 1;
+        let ticket = Ticket(queue.tickets);
+        queue.push(Item::Rows { source, ticket, rows: taken, events, bytes });
+        drop(queue);
+        self.0.shared.wake.notify_one();
+        Ok(ticket)
+    }
+
+    /// Has the views' rows replaced once everything that was submitted before is durable.
+    pub fn checkpoint(&self, rows: Vec<JobRow>, upto: Position) -> Result<(), Stopped> {
+        let mut queue = self.0.shared.queue();
+        queue.open()?;
+        queue.push(Item::Checkpoint { rows, upto });
+        drop(queue);
+        self.0.shared.wake.notify_one();
+        Ok(())
+    }
+
+    /// The position that the next row gets.
+    pub fn next_position(&self) -> Position {
+        self.0.shared.queue().next
+    }
+
+    /// What the writer has done so far.
+    pub fn stats(&self) -> WriterStats {
+        let shared = &self.0.shared;
+        let waiting = shared.queue().items.len() as u64;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (commits, events) = (read(&shared.commits), read(&shared.events));
+        WriterStats { commits, events, bytes: read(&shared.bytes), waiting }
+    }
+
+    /// Writes what waits, closes the log and ends the thread. To be called outside of [`Done`].
+    /// A writer without a thread ends with its next [`Committer::commit_next`].
+    pub fn close(&self) -> Result<(), Arc<LogError>> {
+        self.0.shared.close();
+        let thread = self.0.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            thread.join().map_err(|_| Arc::new(LogError::Poisoned))?;
+        }
+        match &self.0.shared.queue().end {
+            End::Closed(result) => result.clone(),
+            End::Open | End::Closing => Ok(()),
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+/// What [`Committer::commit_next`] found to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Worked {
+    /// It committed something.
+    Committed,
+    /// Nothing waits.
+    Nothing,
+    /// The writer has ended, in good order or not.
+    Ended,
+}
+
+/// The writing half.
+pub struct Committer {
+    shared: Arc<Shared>,
+    log: Option<Box<dyn EventLog>>,
+    done: Done,
+    /// Every source that ever submitted something, to tell them of a failure.
+    seen: BTreeSet<usize>,
+    /// Whether something was written since the log's last idle work.
+    restless: bool,
+}
+
+/// What goes into one commit.
+#[derive(Default)]
+struct Batch {
+    rows: Vec<Row>,
+    sources: BTreeMap<usize, Ticket>,
+    events: u64,
+    bytes: u64,
+}
+
+impl Committer {
+    /// Makes one commit of what waits, or one checkpoint, and reports it; ends the log when the
+    /// writer was closed and nothing waits any more.
+    pub fn commit_next(&mut self) -> Worked {
+        let Some(log) = self.log.as_mut() else { return Worked::Ended };
+        let mut queue = self.shared.queue();
+        let result = if let Some(Item::Checkpoint { .. }) = queue.items.front() {
+            let item = queue.items.pop_front();
+            drop(queue);
+            let Some(Item::Checkpoint { rows, upto }) = item else { return Worked::Nothing };
+            log.checkpoint(&rows, upto)
+        } else {
+            let batch = Batch::take(&mut queue.items);
+            let closing = matches!(queue.end, End::Closing);
+            drop(queue);
+            if batch.sources.is_empty() {
+                return if closing { self.finish() } else { Worked::Nothing };
+            }
+            self.seen.extend(batch.sources.keys());
+            log.append(&batch.rows).inspect(|()| self.report(batch))
+        };
+        self.restless = true;
+        match result {
+            Ok(()) => Worked::Committed,
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Lets the log do its idle work, once after each commit that was the last for a while.
+    pub fn idle(&mut self) -> Worked {
+        let Some(log) = self.log.as_mut() else { return Worked::Ended };
+        if !mem::take(&mut self.restless) {
+            return Worked::Nothing;
+        }
+        match log.idle() {
+            Ok(()) => Worked::Committed,
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn report(&self, batch: Batch) {
+        self.shared.commits.fetch_add(1, Ordering::Relaxed);
+        self.shared.events.fetch_add(batch.events, Ordering::Relaxed);
+        self.shared.bytes.fetch_add(batch.bytes, Ordering::Relaxed);
+        for (source, ticket) in batch.sources {
+            (self.done)(source, Durable::UpTo(ticket));
+        }
+    }
+
+    fn fail(&mut self, error: LogError) -> Worked {
+        let error = Arc::new(error);
+        // The handle is of no use any more; to let go of it frees the store for a new one.
+        self.log = None;
+        let mut queue = self.shared.queue();
+        queue.end = End::Closed(Err(error.clone()));
+        for item in queue.items.drain(..) {
+            if let Item::Rows { source, .. } = item {
+                self.seen.insert(source);
+            }
+        }
+        drop(queue);
+        for source in &self.seen {
+            (self.done)(*source, Durable::Failed(error.clone()));
+        }
+        Worked::Ended
+    }
+
+    fn finish(&mut self) -> Worked {
+        let closed = self.log.take().map_or(Ok(()), EventLog::close).map_err(Arc::new);
+        self.shared.queue().end = End::Closed(closed);
+        Worked::Ended
+    }
+
+    fn run(&mut self) {
+        loop {
+            match self.commit_next() {
+                Worked::Committed => {}
+                Worked::Ended => return,
+                Worked::Nothing if self.rest() => {}
+                Worked::Nothing => {
+                    self.idle();
+                }
+            }
+        }
+    }
+
+    /// Waits for work; says no when there was none for a while and the log is restless.
+    fn rest(&self) -> bool {
+        let queue = self.shared.queue();
+        let bored = |queue: &mut Queue| queue.items.is_empty() && matches!(queue.end, End::Open);
+        if self.restless {
+            let waited = self.shared.wake.wait_timeout_while(queue, IDLE, bored);
+            return !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out();
+        }
+        drop(self.shared.wake.wait_while(queue, bored));
+        true
+    }
+}
+
+impl Batch {
+    fn take(items: &mut VecDeque<Item>) -> Self {
+        let mut batch = Self::default();
+        while let Some(Item::Rows { events, bytes, .. }) = items.front() {
+            let full = batch.events + events > EVENTS_MAX || batch.bytes + bytes > BYTES_MAX;
+            if full && !batch.sources.is_empty() {
+                break;
+            }
+            let Some(Item::Rows { source, ticket, rows, events, bytes }) = items.pop_front() else {
+                break;
+            };
+            batch.rows.extend(rows);
+            batch.sources.insert(source, ticket);
+            batch.events += events;
+            batch.bytes += bytes;
+        }
+        batch
+    }
+}
+
+impl Drop for Committer {
+    /// Without it nothing is written: whoever submits must not wait for ever.
+    fn drop(&mut self) {
+        let mut queue = self.shared.queue();
+        if !matches!(queue.end, End::Closed(_)) {
+            queue.end = End::Closed(Err(Arc::new(LogError::Poisoned)));
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Actions: what a turn wants done, once the events that it was decided on are durable.
+
+use std::sync::Arc;
+
+use annals_tasks_sdk::{JobId, TaskError, TaskResult};
+
+use super::executor::Entry;
+use super::message::Reply;
+use super::turn::{Loop, THIS_TURN};
+use crate::job::TaskNumber;
+use crate::log::Ticket;
+
+/// Something to be done.
+pub(super) enum Action {
+    /// Call an answer that was prepared.
+    Answer(Box<dyn FnOnce() + Send>),
+    /// Tell those who watch that events up to `seq` are durable.
+    Publish { job: JobId, seq: u64 },
+    /// Start an attempt, whose start is durable.
+    Spawn { job: JobId, task: TaskNumber, attempt: u32 },
+    /// Tell an attempt to stop, whose stop is durable.
+    Stop { job: JobId, task: TaskNumber, attempt: u32 },
+}
+
+/// An answer for whoever waits for it. Nobody may do so any more.
+pub(super) fn answer<T: Send + 'static>(reply: Reply<T>, value: T) -> Action {
+    Action::Answer(Box::new(move || drop(reply.send(value))))
+}
+
+impl Loop {
+    /// Does what durable events allow.
+    pub(super) fn act(&mut self) {
+        while let Some((ticket, _)) = self.pending.front() {
+            if *ticket > self.durable {
+                break;
+            }
+            if let Some((_, action)) = self.pending.pop_front() {
+                self.perform(action);
+            }
+        }
+    }
+
+    pub(super) fn perform(&mut self, action: Action) {
+        match action {
+            Action::Answer(send) => send(),
+            Action::Publish { job, seq } => self.publish(job, seq),
+            Action::Spawn { job, task, attempt } => self.spawn(job, task, attempt),
+            Action::Stop { job, task, attempt } => self.stop(job, task, attempt),
+        }
+    }
+
+    fn publish(&mut self, job: JobId, seq: u64) {
+        let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return };
+        executor.durable_seq = seq;
+        if !executor.watchers.is_empty() {
+            let watchers = std::mem::take(&mut executor.watchers);
+            for (after, reply) in watchers {
+                if seq > after {
+                    drop(reply.send(Ok(seq)));
+                } else {
+                    executor.watchers.push((after, reply));
+                }
+            }
+        }
+        // The state may be ahead of what is durable: its end counts when its last event does.
+        let ended = executor.job.status().is_ended() && executor.job.seq() == seq;
+        if ended && !executor.end_watchers.is_empty() {
+            let snapshot = executor.snapshot();
+            for reply in executor.end_watchers.drain(..) {
+                drop(reply.send(Ok(snapshot.clone())));
+            }
+        }
+        self.settle_down(job);
+    }
+
+    fn spawn(&mut self, job: JobId, task: TaskNumber, attempt: u32) {
+        let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return };
+        let Some(running) = executor.running(task).filter(|live| live.attempt == attempt) else {
+            return;
+        };
+        let shared = Arc::clone(&self.shared);
+        super::attempt::spawn(shared, self.index, executor, running);
+    }
+
+    fn stop(&mut self, job: JobId, task: TaskNumber, attempt: u32) {
+        let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return };
+        if let Some(running) = executor.running(task).filter(|live| live.attempt == attempt) {
+            running.tell_to_stop(self.now);
+        }
+    }
+
+    /// Queues an action behind the last events of a job.
+    pub(super) fn after_events_of(&mut self, job: JobId, action: Action) {
+        let ticket = match self.entries.get(&job) {
+            Some(Entry::Loaded(executor)) if executor.fresh.is_empty() => executor.ticket,
+            Some(Entry::Loaded(_)) => THIS_TURN,
+            _ => self.durable,
+        };
+        self.queue(ticket, action);
+    }
+
+    pub(super) fn queue(&mut self, ticket: Ticket, action: Action) {
+        self.ready.push((ticket, action));
+    }
+}
+
+/// The answer to an attempt that saves a checkpoint when it is not current any more.
+pub(super) fn too_late() -> TaskResult<()> {
+    Err(TaskError::cancelled())
+}

@@ -1,0 +1,319 @@
+//! How an engine is put together and started.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, Once, OnceLock};
+
+use annals_tasks_sdk::flow::WorkflowFn;
+use annals_tasks_sdk::plan::Limits;
+use annals_tasks_sdk::{Handler, KindName, Task, TaskKind, Workflow};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+
+use super::clock::{Clock, SystemClock};
+use super::driver;
+use super::engine::{Engine, INBOX_MAX, Inner, Settings, Shared};
+use super::error::{EngineError, StartError};
+use super::message::{Envelope, Message};
+use super::pool::{DEFAULT, PoolId, Pools, SHELL};
+use super::recovery::{Recovered, recover};
+use super::registry::{Behaviour, Registry};
+use super::turn::Loop;
+use super::views::Progress;
+use crate::job::LossRule;
+use crate::kinds::shell::{Shell, ShellSettings, Supervisor};
+use crate::log::{Done, EventLog, Options, RedbLog, Writer};
+use crate::steplog::StepLogs;
+
+/// Whether jobs run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// They do.
+    #[default]
+    Run,
+    /// Nothing starts and no timer fires: commands are recorded, and take effect when an engine
+    /// runs on the store again.
+    Hold,
+}
+
+/// Puts an engine together.
+pub struct Builder {
+    dir: PathBuf,
+    create: bool,
+    mode: Mode,
+    registry: Registry,
+    faults: Vec<StartError>,
+    slots: usize,
+    shell_slots: usize,
+    loops: usize,
+    limits: Limits,
+    losses: LossRule,
+    clock: Arc<dyn Clock>,
+    supervisor: Option<Supervisor>,
+    allow_unknown_kinds: bool,
+    log: Option<Box<dyn EventLog>>,
+    store: Options,
+}
+
+impl Builder {
+    pub(super) fn new(dir: PathBuf) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            dir,
+            create: true,
+            mode: Mode::default(),
+            registry: Registry::default(),
+            faults: Vec::new(),
+            slots: 64,
+            shell_slots: cores,
+            loops: 1,
+            limits: Limits::default(),
+            losses: LossRule::default(),
+            clock: Arc::new(SystemClock),
+            supervisor: None,
+            allow_unknown_kinds: false,
+            log: None,
+            store: Options::default(),
+        }
+    }
+
+    /// Registers a task under the name and with the types of its kind.
+    pub fn task<I, O, T>(self, kind: TaskKind<I, O>, task: T) -> Self
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + Send + 'static,
+        T: Task<I, O>,
+    {
+        self.handler(kind.name(), Arc::new(annals_tasks_sdk::task::erase(task)))
+    }
+
+    /// Registers a task whose types are hidden.
+    pub fn handler(mut self, kind: &str, handler: Arc<dyn Handler>) -> Self {
+        self.register(kind, Behaviour::Run { handler, pool: DEFAULT });
+        self
+    }
+
+    fn register(&mut self, kind: &str, behaviour: Behaviour) {
+        if let Err(error) = KindName::new(kind) {
+            self.faults.push(error.into());
+        } else if self.registry.kinds.insert(kind.into(), behaviour).is_some() {
+            self.faults.push(StartError::Twice(kind.into()));
+        }
+    }
+
+    /// Registers a workflow: a function that makes a plan of an input.
+    pub fn workflow<I, O>(mut self, workflow: Workflow<I, O>, plan: impl WorkflowFn<I, O>) -> Self
+    where
+        I: DeserializeOwned + 'static,
+        O: 'static,
+    {
+        let name = workflow.name();
+        let maker = annals_tasks_sdk::flow::erase_workflow(workflow, plan);
+        if let Err(errors) = maker.check() {
+            self.faults.push(StartError::Workflow { name: name.into(), errors });
+        }
+        if self.registry.workflows.insert(name.into(), maker).is_some() {
+            self.faults.push(StartError::Twice(name.into()));
+        }
+        self
+    }
+
+    /// Whether to make a store where there is none; true by default.
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Whether jobs run.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// How many tasks of this process run at once; 64 by default.
+    pub fn slots(mut self, slots: usize) -> Self {
+        self.slots = slots;
+        self
+    }
+
+    /// How many `shell` tasks run at once; as many as there are cores by default.
+    pub fn shell_slots(mut self, slots: usize) -> Self {
+        self.shell_slots = slots;
+        self
+    }
+
+    /// How many loops drive jobs; 1 by default, which serves some ten thousand steps a second.
+    pub fn loops(mut self, loops: usize) -> Self {
+        self.loops = loops.max(1);
+        self
+    }
+
+    /// The limits of plans and payloads.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// What losses mean.
+    pub fn losses(mut self, losses: LossRule) -> Self {
+        self.losses = losses;
+        self
+    }
+
+    /// What time is taken from.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Which program supervises `shell` tasks; this one by default, if its `main` calls
+    /// [`isolated_entry`](crate::isolated_entry). Without any, `shell` is not offered.
+    pub fn supervisor(mut self, supervisor: Supervisor) -> Self {
+        self.supervisor = Some(supervisor);
+        self
+    }
+
+    /// Accepts plans with kinds that are not registered; their tasks wait for them.
+    pub fn allow_unknown_kinds(mut self, allow: bool) -> Self {
+        self.allow_unknown_kinds = allow;
+        self
+    }
+
+    /// How the store is opened.
+    pub fn store(mut self, options: Options) -> Self {
+        self.store = options;
+        self
+    }
+
+    /// Keeps records in this log instead of one in the folder.
+    pub fn log(mut self, log: Box<dyn EventLog>) -> Self {
+        self.log = Some(log);
+        self
+    }
+
+    /// Opens the store, which may repair it, recovers its jobs, and has them go on.
+    ///
+    /// Everything that recovery records is durable when this returns. To be called within a
+    /// Tokio runtime; attempts run on one of the engine's own.
+    pub async fn start(mut self) -> Result<Engine, StartError> {
+        if let Some(fault) = self.faults.drain(..).next() {
+            return Err(fault);
+        }
+        let engine = tokio::task::spawn_blocking(move || self.assemble()).await;
+        let engine = engine.map_err(|_| EngineError::Stopped)??;
+        let shared = &engine.0.shared;
+        for home in 0..shared.inboxes.len() {
+            shared.ask(home, |reply| Message::Recover { reply }).await??;
+        }
+        Ok(engine)
+    }
+
+    fn assemble(mut self) -> Result<Engine, StartError> {
+        super::panics::note_places();
+        let log = match self.log.take() {
+            Some(log) => log,
+            None => {
+                self.store.create = self.create;
+                Box::new(RedbLog::open(&self.dir, &self.store)?)
+            }
+        };
+        let live_dir = self.dir.join("live");
+        self.builtin_kinds()?;
+        let reader = log.reader();
+        let recovered = recover(&*reader)?;
+        let tasks = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).max(2))
+            .thread_name("annals-task")
+            .enable_all()
+            .build()
+            .map_err(|source| StartError::Io { what: "cannot start threads".into(), source })?;
+        let (inboxes, receivers): (Vec<_>, Vec<_>) =
+            (0..self.loops).map(|_| mpsc::channel::<Envelope>()).unzip();
+        let inboxes = Arc::new(inboxes);
+        let writer = Writer::start(log, notify(&inboxes));
+        let shared = Arc::new(Shared {
+            clock: self.clock,
+            registry: self.registry,
+            pools: Pools::new(self.slots, self.shell_slots),
+            writer,
+            reader,
+            settings: Settings {
+                limits: self.limits,
+                losses: self.losses,
+                dispatches: self.mode == Mode::Run,
+                allow_unknown_kinds: self.allow_unknown_kinds,
+            },
+            views: Progress::default(),
+            inboxes,
+            steplogs: StepLogs::new(self.dir.join("steps")),
+            tasks: tasks.handle().clone(),
+            live_dir: Some(live_dir),
+            leftovers: Once::new(),
+            failure: OnceLock::new(),
+            admission: Arc::new(Semaphore::new(INBOX_MAX)),
+        });
+        shared.views.count(recovered.tail_events);
+        if shared.settings.dispatches {
+            // Nothing may start beside what an earlier engine left running.
+            shared.end_leftovers();
+        }
+        let loops = spread(&shared, recovered);
+        let threads = loops.into_iter().zip(receivers).map(|(each, inbox)| driver::start(each, inbox));
+        let threads: Result<Vec<_>, _> = threads.collect();
+        let threads = threads
+            .map_err(|source| StartError::Io { what: "cannot start threads".into(), source })?;
+        let (loops, runtime) = (Mutex::new(threads), Mutex::new(Some(tasks)));
+        Ok(Engine(Arc::new(Inner { shared, loops, runtime })))
+    }
+
+    fn builtin_kinds(&mut self) -> Result<(), StartError> {
+        self.register("sleep", Behaviour::Sleep);
+        let noop = Arc::new(crate::kinds::noop::Noop);
+        self.register("noop", Behaviour::Run { handler: noop, pool: DEFAULT });
+        let mut settings = ShellSettings::new(self.dir.join("work"), self.dir.join("live"));
+        let named = self.supervisor.is_some();
+        settings.supervisor = self.supervisor.take().unwrap_or_default();
+        match Shell::new(settings) {
+            Ok(shell) => self.register_in("shell", Arc::new(shell), SHELL),
+            // A program that has no use for shell tasks need not prepare for them.
+            Err(crate::kinds::shell::ShellError::NoSupervisor) if !named => {}
+            Err(error) => {
+                return Err(StartError::Kind { kind: "shell".into(), why: error.to_string() });
+            }
+        }
+        self.faults.drain(..).next().map_or(Ok(()), Err)
+    }
+
+    fn register_in(&mut self, kind: &str, handler: Arc<dyn Handler>, pool: PoolId) {
+        self.register(kind, Behaviour::Run { handler, pool });
+    }
+}
+
+fn notify(inboxes: &Arc<Vec<super::message::Inbox>>) -> Done {
+    let inboxes = Arc::clone(inboxes);
+    Arc::new(move |home, durable| {
+        let message = Message::Durable(durable);
+        // A loop that is gone waits for nothing.
+        let _ = inboxes[home].send(Envelope { message, permit: None });
+    })
+}
+
+/// Gives each loop the jobs that it is to drive.
+fn spread(shared: &Arc<Shared>, recovered: Recovered) -> Vec<Loop> {
+    let mut loops: Vec<Loop> =
+        (0..shared.inboxes.len()).map(|index| Loop::new(index, Arc::clone(shared))).collect();
+    for (job, entry) in recovered.open {
+        loops[shared.home_of(job)].adopt(job, entry);
+    }
+    for row in recovered.due {
+        loops[shared.home_of(row.job)].agenda.set(row.job, row.due);
+    }
+    for row in recovered.rows {
+        loops[shared.home_of(row.job)].note(row);
+    }
+    for (job, why) in recovered.broken {
+        loops[shared.home_of(job)].broken.insert(job, why);
+    }
+    loops
+}

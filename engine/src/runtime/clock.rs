@@ -1,0 +1,38 @@
+//! Time: the one place that reads a clock.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use annals_tasks_sdk::Timestamp;
+
+/// What the engine takes time from; tests bring their own.
+pub trait Clock: Send + Sync + 'static {
+    /// What the time is.
+    fn now(&self) -> Timestamp;
+
+    /// Resolves when `duration` has passed.
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// How long a loop may wait for messages before it looks at the clock again, when the next
+    /// due time is `ahead`. A clock that jumps by hand also wakes its loops by hand.
+    fn patience(&self, ahead: Duration) -> Duration {
+        // The wall clock may be set while a loop waits, so no wait is long.
+        ahead.min(Duration::from_secs(30))
+    }
+}
+
+/// The clock of the machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}

@@ -1,0 +1,337 @@
+//! The engine: what it shares, how it is asked, and how it ends.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use annals_tasks_sdk::plan::{Limits, Plan, PlanErrors};
+use annals_tasks_sdk::{JobId, Payload, Workflow};
+use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use uuid::Uuid;
+
+use super::builder::Builder;
+use super::clock::Clock;
+use super::error::{EngineError, SubmitError};
+use super::handle::{JobHandle, OutputHandle};
+use super::message::{Envelope, Message, Reply};
+use super::pool::Pools;
+use super::registry::Registry;
+use super::views::{Progress, Round};
+use crate::job::{LossRule, Origin, Submitted, submit};
+use crate::log::{JobRow, LogError, LogReader, Writer, WriterStats};
+use crate::steplog::StepLogs;
+
+/// So many requests from outside may wait in the inboxes of loops.
+pub(super) const INBOX_MAX: usize = 65_536;
+/// How long attempts may run on after a shutdown was asked for.
+const SHUTDOWN_DRAIN: Duration = Duration::from_secs(15);
+/// How long attempts that were told to stop may take, with a little for their reports.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(11);
+/// A shorter tail is read again by the next start faster than the views are written now.
+const TAIL_MAX: u64 = 2_000;
+
+/// What the loops, the attempts and the handles share.
+pub(super) struct Shared {
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) registry: Registry,
+    pub(super) pools: Pools,
+    pub(super) writer: Writer,
+    pub(super) reader: Arc<dyn LogReader>,
+    pub(super) settings: Settings,
+    pub(super) views: Progress,
+    pub(super) inboxes: Arc<Vec<super::message::Inbox>>,
+    pub(super) steplogs: StepLogs,
+    /// Where attempts run, apart from the program's own runtime: a task that blocks its thread
+    /// blocks other tasks at worst, never the program or the engine.
+    pub(super) tasks: tokio::runtime::Handle,
+    /// Records of live child processes.
+    pub(super) live_dir: Option<PathBuf>,
+    pub(super) leftovers: Once,
+    pub(super) failure: OnceLock<EngineError>,
+    pub(super) admission: Arc<Semaphore>,
+}
+
+/// What the builder was told.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) limits: Limits,
+    pub(super) losses: LossRule,
+    pub(super) dispatches: bool,
+    pub(super) allow_unknown_kinds: bool,
+}
+
+impl Shared {
+    /// Sends a loop a message of the engine's own.
+    pub(super) fn tell(&self, home: usize, message: Message) {
+        // A loop that is gone has been closed: nothing is to be told any more.
+        let _ = self.inboxes[home].send(Envelope { message, permit: None });
+    }
+
+    fn tell_all(&self, message: impl Fn() -> Message) {
+        (0..self.inboxes.len()).for_each(|home| self.tell(home, message()));
+    }
+
+    /// Which loop drives a job.
+    pub(super) fn home_of(&self, job: JobId) -> usize {
+        // The last bytes of a UUIDv7 are random.
+        let spread = u64::try_from(job.as_u128() & u128::from(u64::MAX)).unwrap_or(0);
+        usize::try_from(spread % self.inboxes.len() as u64).unwrap_or(0)
+    }
+
+    pub(super) fn fail(&self, error: EngineError) {
+        let _ = self.failure.set(error);
+    }
+
+    /// Why an answer did not come.
+    fn why(&self) -> EngineError {
+        self.failure.get().cloned().unwrap_or(EngineError::Stopped)
+    }
+
+    pub(super) fn begin_views_round(&self) {
+        let round = Arc::new(Round::new(&self.writer, self.inboxes.len()));
+        self.tell_all(|| Message::Views(Arc::clone(&round)));
+    }
+
+    /// Ends what child processes of an engine that died have left behind.
+    pub(super) fn end_leftovers(&self) {
+        self.leftovers.call_once(|| {
+            let Some(live) = &self.live_dir else { return };
+            match crate::kinds::shell::end_leftovers(live, Duration::from_secs(10)) {
+                Ok(ended) => {
+                    for leftover in ended {
+                        tracing::warn!(?leftover, "ended what an earlier engine left behind");
+                    }
+                }
+                Err(error) => tracing::error!(%error, "cannot look for leftover processes"),
+            }
+        });
+    }
+
+    /// Asks a loop, and waits for its answer.
+    pub(super) async fn ask<T>(
+        &self,
+        home: usize,
+        message: impl FnOnce(Reply<T>) -> Message,
+    ) -> Result<T, EngineError> {
+        let permit = self.permit().await?;
+        let (reply, answer) = oneshot::channel();
+        let envelope = Envelope { message: message(reply), permit: Some(permit) };
+        self.inboxes[home].send(envelope).map_err(|_| self.why())?;
+        answer.await.map_err(|_| self.why())
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit, EngineError> {
+        Arc::clone(&self.admission).acquire_owned().await.map_err(|_| self.why())
+    }
+}
+
+/// A running engine. Clones share it; when the last one is gone, with the handles that it gave
+/// out, the engine stops as if it had been killed, which is as safe as [`Engine::shutdown`].
+#[derive(Clone)]
+pub struct Engine(pub(super) Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) shared: Arc<Shared>,
+    pub(super) loops: Mutex<Vec<JoinHandle<()>>>,
+    pub(super) runtime: Mutex<Option<tokio::runtime::Runtime>>,
+}
+
+/// A plan to be run, and where it came from.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// What is to be done.
+    pub plan: Plan,
+    /// The workflow that made the plan.
+    pub workflow: Option<Box<str>>,
+    /// The file that the plan was read from.
+    pub source: Option<Box<str>>,
+    /// Who submits it.
+    pub origin: Origin,
+}
+
+impl Submission {
+    /// A plan that comes from nowhere in particular.
+    pub fn new(plan: Plan, origin: Origin) -> Self {
+        Self { plan, workflow: None, source: None, origin }
+    }
+}
+
+impl Engine {
+    /// Names the folder of the store; [`Builder::start`] opens it.
+    pub fn open(dir: impl Into<PathBuf>) -> Builder {
+        Builder::new(dir.into())
+    }
+
+    /// Submits a job of a workflow. It is durable when this returns.
+    pub async fn submit<I: Serialize, O>(
+        &self,
+        workflow: Workflow<I, O>,
+        input: &I,
+    ) -> Result<OutputHandle<O>, SubmitError> {
+        let job = self.submit_named(workflow.name(), &Payload::of(input)?).await?;
+        Ok(OutputHandle::new(job))
+    }
+
+    /// Submits a job of a workflow that is known by name only.
+    pub async fn submit_named(&self, name: &str, input: &Payload) -> Result<JobHandle, SubmitError> {
+        let workflows = &self.0.shared.registry.workflows;
+        let maker = workflows.get(name).ok_or_else(|| SubmitError::UnknownWorkflow {
+            name: name.into(),
+            hint: annals_tasks_sdk::near::hint(name, workflows.keys().map(String::as_str)),
+        })?;
+        let plan = maker.plan(input.clone())?;
+        let workflow = Some(name.into());
+        let origin = Origin::ENGINE;
+        self.submit_plan(Submission { plan, workflow, source: None, origin }).await
+    }
+
+    /// Submits a job. It is durable when this returns.
+    pub async fn submit_plan(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
+        let shared = &self.0.shared;
+        let Submission { plan, workflow, source, origin } = submission;
+        if !shared.settings.allow_unknown_kinds {
+            shared.registry.check(&plan)?;
+        }
+        let submitted = Submitted { plan, workflow, source };
+        let events = submit(submitted, &shared.settings.limits)?;
+        let job = JobId::from_uuid(Uuid::now_v7());
+        let home = shared.home_of(job);
+        shared.ask(home, |reply| Message::Submit { job, events, origin, reply }).await??;
+        Ok(self.job(job))
+    }
+
+    /// Finds what [`Engine::submit_plan`] would refuse, and submits nothing.
+    pub fn check(&self, plan: &Plan) -> Result<(), PlanErrors> {
+        let shared = &self.0.shared;
+        plan.check(&shared.settings.limits)?;
+        shared.registry.check(plan)
+    }
+
+    /// A handle on a job, which may or may not exist.
+    pub fn job(&self, job: JobId) -> JobHandle {
+        JobHandle::new(self.clone(), job)
+    }
+
+    /// Jobs older than `before`, the newest first.
+    pub async fn jobs(
+        &self,
+        before: Option<JobId>,
+        limit: usize,
+    ) -> Result<Vec<JobRow>, EngineError> {
+        let shared = &self.0.shared;
+        let mut rows = std::collections::BTreeMap::new();
+        let reader = Arc::clone(&shared.reader);
+        let viewed = blocking(move || reader.job_rows(before, limit)).await?;
+        rows.extend(viewed.into_iter().map(|row| (row.job, row)));
+        for home in 0..shared.inboxes.len() {
+            let newer =
+                shared.ask(home, |reply| Message::Rows { before, limit, reply }).await??;
+            rows.extend(newer.into_iter().map(|row| (row.job, row)));
+        }
+        Ok(rows.into_values().rev().take(limit).collect())
+    }
+
+    /// What the writer of the log has done since the start.
+    pub fn writer_stats(&self) -> WriterStats {
+        self.0.shared.writer.stats()
+    }
+
+    /// A reader of the log, for audits.
+    pub fn reader(&self) -> Arc<dyn LogReader> {
+        Arc::clone(&self.0.shared.reader)
+    }
+
+    /// The step logs.
+    pub fn step_logs(&self) -> &StepLogs {
+        &self.0.shared.steplogs
+    }
+
+    /// Has the loops look at the clock; for tests whose clock is set by hand.
+    pub fn look(&self) {
+        self.0.shared.tell_all(|| Message::Look);
+    }
+
+    /// Ends in good order: nothing new starts, attempts have 15 s to end, then they are told to
+    /// stop and have 10 s more; jobs go on at the next start. The store is closed.
+    pub async fn shutdown(&self) -> Result<(), EngineError> {
+        if !self.quiet(false, SHUTDOWN_DRAIN).await {
+            self.quiet(true, SHUTDOWN_GRACE).await;
+        }
+        self.close().await
+    }
+
+    /// As [`Engine::shutdown`], but attempts are told to stop at once.
+    pub async fn shutdown_now(&self) -> Result<(), EngineError> {
+        self.quiet(true, SHUTDOWN_GRACE).await;
+        self.close().await
+    }
+
+    async fn quiet(&self, interrupt: bool, patience: Duration) -> bool {
+        let shared = &self.0.shared;
+        let mut waits = Vec::new();
+        for home in 0..shared.inboxes.len() {
+            let (quiet, wait) = oneshot::channel();
+            shared.tell(home, Message::Quiesce { interrupt, quiet });
+            waits.push(wait);
+        }
+        let all = async {
+            for wait in waits {
+                // A loop that is gone is quiet.
+                let _ = wait.await;
+            }
+        };
+        tokio::select! {
+            () = all => true,
+            () = shared.clock.sleep(patience) => false,
+        }
+    }
+
+    async fn close(&self) -> Result<(), EngineError> {
+        let inner = Arc::clone(&self.0);
+        let closed = tokio::task::spawn_blocking(move || inner.close()).await;
+        closed.unwrap_or(Err(EngineError::Stopped))
+    }
+}
+
+impl Inner {
+    fn close(&self) -> Result<(), EngineError> {
+        self.shared.admission.close();
+        if self.shared.views.events() > TAIL_MAX {
+            self.shared.begin_views_round();
+        }
+        self.shared.tell_all(|| Message::Close);
+        for thread in self.loops.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // A loop that panicked has said so.
+            let _ = thread.join();
+        }
+        if let Some(tasks) = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            tasks.shutdown_background();
+        }
+        self.shared.writer.close().map_err(EngineError::OutcomeUnknown)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!(%error, "the log could not be closed in good order");
+        }
+    }
+}
+
+impl From<LogError> for EngineError {
+    fn from(error: LogError) -> Self {
+        Self::Log(Arc::new(error))
+    }
+}
+
+/// Reads the log where blocking is allowed.
+pub(super) async fn blocking<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, LogError> + Send + 'static,
+) -> Result<T, EngineError> {
+    let read = tokio::task::spawn_blocking(read).await;
+    read.map_err(|_| EngineError::Stopped)?.map_err(EngineError::from)
+}
+

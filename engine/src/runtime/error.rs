@@ -1,0 +1,135 @@
+//! What the engine answers when it cannot do what it was asked to.
+
+use std::sync::Arc;
+
+use annals_tasks_sdk::plan::PlanErrors;
+use annals_tasks_sdk::{BadName, JobId, PayloadError};
+
+use crate::job::Rejection;
+use crate::log::LogError;
+
+/// The engine cannot answer, whatever the question.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// A write failed. Whether what was asked for has happened shows after the next start.
+    #[error("the log could not be written, so the outcome is unknown until the engine is started again: {0}")]
+    OutcomeUnknown(Arc<LogError>),
+    /// The log could not be read.
+    #[error("the log could not be read: {0}")]
+    Log(Arc<LogError>),
+    /// The engine has been shut down.
+    #[error("the engine has stopped")]
+    Stopped,
+}
+
+/// A question about a job cannot be answered.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// There is no such job.
+    #[error("there is no job {0}")]
+    NotFound(JobId),
+    /// Its history cannot be followed; other jobs are not concerned.
+    #[error("job {job} cannot be run: {why}")]
+    Unreadable {
+        /// The job.
+        job: JobId,
+        /// What is wrong with its history.
+        why: String,
+    },
+    /// The engine cannot answer.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// A command was not carried out.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommandError {
+    /// The machine refused it.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// The job is not where the caller thought.
+    #[error("the job is at event {found}, not at {expected}: look at it again")]
+    Stale {
+        /// `expected_seq` of the command.
+        expected: u64,
+        /// The job's seq.
+        found: u64,
+    },
+    /// The job cannot answer.
+    #[error(transparent)]
+    Job(#[from] JobError),
+}
+
+impl From<EngineError> for CommandError {
+    fn from(error: EngineError) -> Self {
+        Self::Job(JobError::Engine(error))
+    }
+}
+
+/// A job was not accepted. Nothing of it exists.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// The plan is wrong.
+    #[error(transparent)]
+    Plan(#[from] PlanErrors),
+    /// The input is no JSON.
+    #[error("the input cannot be written as JSON: {0}")]
+    Input(#[from] PayloadError),
+    /// No workflow has this name.
+    #[error("no workflow {name:?} is registered{hint}")]
+    UnknownWorkflow {
+        /// The name.
+        name: String,
+        /// A name like it, as the end of a sentence, or nothing.
+        hint: String,
+    },
+    /// The engine cannot answer.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// The engine could not be started. Nothing runs.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The store could not be opened.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// A write failed while jobs were recovered.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A kind or a workflow has a name that cannot be one.
+    #[error(transparent)]
+    Name(#[from] BadName),
+    /// A workflow makes no plan that could run.
+    #[error("workflow {name:?} makes no valid plan: {errors}")]
+    Workflow {
+        /// The workflow.
+        name: String,
+        /// What is wrong.
+        errors: PlanErrors,
+    },
+    /// Two implementations have one name.
+    #[error("{0:?} is registered twice")]
+    Twice(String),
+    /// A folder or a thread could not be had.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Something that a kind needs is missing.
+    #[error("kind {kind:?} cannot be offered: {why}")]
+    Kind {
+        /// The kind.
+        kind: String,
+        /// Why not.
+        why: String,
+    },
+}

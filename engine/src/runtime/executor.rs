@@ -1,0 +1,201 @@
+//! An executor: what drives one open job. A value, not a thread.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use annals_tasks_sdk::cancel::CancellationToken;
+use annals_tasks_sdk::{JobId, Payload, TaskId, Timestamp};
+
+use super::error::JobError;
+use super::message::{LiveCell, Reply, Snapshot};
+use super::pool::PoolId;
+use crate::job::{Event, Job, Recorded, TaskNumber};
+use crate::log::{Head, JobRow, Ticket};
+
+/// What drives one open job.
+pub(super) struct Executor {
+    /// The job, with events that may not be durable yet.
+    pub(super) job: Arc<Job>,
+    /// Where its history stands, events of the present turn not counted.
+    pub(super) head: Head,
+    /// Events of the present turn.
+    pub(super) fresh: Vec<Recorded>,
+    /// Values that go with them.
+    pub(super) values: Vec<(u32, Arc<[u8]>)>,
+    /// The commit in which its last events are.
+    pub(super) ticket: Ticket,
+    /// The job's seq that is durable.
+    pub(super) durable_seq: u64,
+    /// Attempts that are alive, or are about to be when their start is durable.
+    pub(super) running: Vec<Running>,
+    /// Tasks that wait for a slot, and the one they hold already.
+    pub(super) wanting: Vec<Wanting>,
+    pub(super) outputs: Arc<Outputs>,
+    pub(super) watchers: Vec<(u64, Reply<Result<u64, JobError>>)>,
+    pub(super) end_watchers: Vec<Reply<Result<Snapshot, JobError>>>,
+    /// Whether what was alive when the engine started has been declared lost.
+    pub(super) recovered: bool,
+    /// Whether it is in the list of jobs that the present turn touched.
+    pub(super) touched: bool,
+}
+
+/// A live attempt.
+pub(super) struct Running {
+    pub(super) task: TaskNumber,
+    pub(super) attempt: u32,
+    pub(super) held: Held,
+    pub(super) token: CancellationToken,
+    pub(super) live: LiveCell,
+    /// Whether a stop has been decided; it is carried out when that is durable.
+    pub(super) stop_ordered: bool,
+}
+
+impl Running {
+    pub(super) fn tell_to_stop(&self, now: Timestamp) {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.stopping_since.get_or_insert(now);
+        drop(live);
+        self.token.cancel();
+    }
+}
+
+/// The slots that an attempt holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    pub(super) pool: PoolId,
+    pub(super) suspect: bool,
+}
+
+/// A task that waits for a slot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanting {
+    pub(super) task: TaskNumber,
+    /// The queue that it stands in.
+    pub(super) queue: PoolId,
+    pub(super) held: Held,
+}
+
+impl Executor {
+    pub(super) fn new(job: Job, head: Head) -> Self {
+        let outputs = Arc::new(Outputs::of(&job));
+        Self {
+            durable_seq: head.seq,
+            job: Arc::new(job),
+            head,
+            fresh: Vec::new(),
+            values: Vec::new(),
+            ticket: Ticket::default(),
+            running: Vec::new(),
+            wanting: Vec::new(),
+            outputs,
+            watchers: Vec::new(),
+            end_watchers: Vec::new(),
+            recovered: false,
+            touched: false,
+        }
+    }
+
+    /// The job to change. It is copied only while somebody holds a snapshot of it.
+    pub(super) fn job_mut(&mut self) -> &mut Job {
+        Arc::make_mut(&mut self.job)
+    }
+
+    /// Takes the events of a step in.
+    pub(super) fn add(&mut self, events: Vec<Recorded>) {
+        for recorded in &events {
+            if let Event::TaskCompleted { task, output, .. }
+            | Event::TaskSkipped { task, output: Some(output) } = &recorded.event
+                && let Some(task) = self.job.task(*task)
+            {
+                self.outputs.insert(task.spec.id.clone(), output.clone());
+            }
+        }
+        self.fresh.extend(events);
+    }
+
+    pub(super) fn running(&self, task: TaskNumber) -> Option<&Running> {
+        self.running.iter().find(|running| running.task == task)
+    }
+
+    /// Whether nothing would be lost but time if it were loaded again when needed.
+    pub(super) fn is_idle(&self) -> bool {
+        self.running.is_empty()
+            && self.wanting.is_empty()
+            && self.watchers.is_empty()
+            && self.end_watchers.is_empty()
+            && self.fresh.is_empty()
+            && self.durable_seq == self.head.seq
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let live = self.running.iter().map(|running| {
+            let live = running.live.lock().unwrap_or_else(PoisonError::into_inner);
+            (running.task, live.clone())
+        });
+        Snapshot { job: Arc::clone(&self.job), live: live.collect::<BTreeMap<_, _>>() }
+    }
+
+    pub(super) fn row(&self) -> JobRow {
+        row(&self.job, self.head)
+    }
+}
+
+/// The row that the views keep of a job.
+pub(super) fn row(job: &Job, head: Head) -> JobRow {
+    let (header, counts) = (job.header(), job.counts());
+    JobRow {
+        job: job.id(),
+        head,
+        status: job.status(),
+        intent: job.intent(),
+        active: job.is_active(),
+        due: job.due(),
+        revision: job.revision(),
+        name: header.name.clone(),
+        workflow: header.workflow.clone(),
+        source: header.source.clone(),
+        labels: header.labels.clone(),
+        created: job.created(),
+        started: job.started(),
+        finished: job.finished(),
+        total_tasks: job.total_tasks(),
+        completed_tasks: counts.completed,
+        skipped_tasks: counts.skipped,
+        error: job.error().map(|(error, _)| error.clone()),
+    }
+}
+
+/// A job that is not loaded: where its history stands is all that is kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parked {
+    pub(super) head: Head,
+}
+
+/// What a loop keeps of a job.
+pub(super) enum Entry {
+    Loaded(Box<Executor>),
+    Parked(Parked),
+}
+
+pub(super) type Entries = HashMap<JobId, Entry>;
+
+/// The outputs of a job's tasks, for attempts that ask for them.
+#[derive(Debug, Default)]
+pub(super) struct Outputs(Mutex<HashMap<TaskId, Payload>>);
+
+impl Outputs {
+    fn of(job: &Job) -> Self {
+        let known = job.tasks().filter_map(|(_, task)| {
+            task.output().map(|output| (task.spec.id.clone(), output.clone()))
+        });
+        Self(Mutex::new(known.collect()))
+    }
+
+    fn insert(&self, task: TaskId, output: Payload) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(task, output);
+    }
+
+    pub(super) fn get(&self, task: &str) -> Option<Payload> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(task).cloned()
+    }
+}

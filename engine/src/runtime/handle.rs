@@ -1,0 +1,168 @@
+//! Handles on jobs.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use annals_tasks_sdk::{JobId, Payload};
+use serde::de::DeserializeOwned;
+
+use super::engine::{Engine, Shared, blocking};
+use super::error::{CommandError, EngineError, JobError};
+use super::message::{Answer, Ask, Message, Snapshot};
+use crate::job::{Command, Failure, JobStatus, Recorded};
+use crate::log::{Position, history};
+
+/// A job of an engine. Cloning is cheap.
+#[derive(Clone)]
+pub struct JobHandle {
+    engine: Engine,
+    job: JobId,
+}
+
+/// An event with its place in the log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Logged {
+    /// Its number in the whole log.
+    pub position: Position,
+    /// Its BLAKE3 hash, which covers that of its predecessor in the job.
+    pub hash: [u8; 32],
+    /// The event.
+    pub recorded: Recorded,
+}
+
+impl JobHandle {
+    pub(super) fn new(engine: Engine, job: JobId) -> Self {
+        Self { engine, job }
+    }
+
+    /// The job's id.
+    pub fn id(&self) -> JobId {
+        self.job
+    }
+
+    fn shared(&self) -> (&Arc<Shared>, usize) {
+        let shared = &self.engine.0.shared;
+        (shared, shared.home_of(self.job))
+    }
+
+    /// The job as its durable events have made it, and what its live attempts say.
+    pub async fn snapshot(&self) -> Result<Snapshot, JobError> {
+        let ((shared, home), job) = (self.shared(), self.job);
+        shared.ask(home, |reply| Message::Snapshot { job, reply }).await?
+    }
+
+    /// Asks something of the job. What it did is durable when this returns.
+    pub async fn command(&self, command: Command, ask: Ask) -> Result<Answer, CommandError> {
+        let ((shared, home), job) = (self.shared(), self.job);
+        shared.ask(home, |reply| Message::Command { job, command, ask, reply }).await?
+    }
+
+    /// Waits until the job's durable seq is greater than `after`, and gives it.
+    pub async fn changed(&self, after: u64) -> Result<u64, JobError> {
+        let ((shared, home), job) = (self.shared(), self.job);
+        shared.ask(home, |reply| Message::Changed { job, after, reply }).await?
+    }
+
+    /// Waits until the job has ended: completed, failed or cancelled.
+    pub async fn ended(&self) -> Result<Snapshot, JobError> {
+        let ((shared, home), job) = (self.shared(), self.job);
+        shared.ask(home, |reply| Message::Ended { job, reply }).await?
+    }
+
+    /// Events with a seq greater than `after`, at most `limit`, the oldest first.
+    pub async fn history(&self, after: u64, limit: usize) -> Result<Vec<Logged>, JobError> {
+        let ((shared, home), job) = (self.shared(), self.job);
+        let head = shared.ask(home, |reply| Message::Head { job, reply }).await??;
+        let reader = Arc::clone(&shared.reader);
+        let rows = blocking(move || history(&*reader, head, after)).await?;
+        let events = rows.into_iter().flat_map(|row| {
+            let places: Vec<_> = row
+                .events
+                .iter()
+                .map(|event| (row.position_of(event.seq), row.hash_of(event.seq)))
+                .collect();
+            row.events.into_iter().zip(places)
+        });
+        let events = events.filter(|(recorded, _)| recorded.seq > after).take(limit);
+        Ok(events
+            .map(|(recorded, (position, hash))| Logged { position, hash, recorded })
+            .collect())
+    }
+}
+
+/// A job whose output has a type.
+#[derive(Clone)]
+pub struct OutputHandle<O> {
+    job: JobHandle,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<O> OutputHandle<O> {
+    pub(super) fn new(job: JobHandle) -> Self {
+        Self { job, output: PhantomData }
+    }
+}
+
+impl<O> Deref for OutputHandle<O> {
+    type Target = JobHandle;
+
+    fn deref(&self) -> &JobHandle {
+        &self.job
+    }
+}
+
+impl<O: DeserializeOwned> OutputHandle<O> {
+    /// Waits until the job has ended, and gives its output.
+    pub async fn output(&self) -> Result<O, OutputError> {
+        let ended = self.job.ended().await?;
+        let job = &ended.job;
+        match job.status() {
+            JobStatus::Completed => {
+                let output = job.output().map_err(OutputError::failed)?;
+                let output = output.unwrap_or(Payload::NULL);
+                output.to().map_err(|error| OutputError::Shape(error.to_string()))
+            }
+            JobStatus::Cancelled => Err(OutputError::Cancelled),
+            _ => {
+                let error = job.error().map(|(error, _)| error.clone());
+                Err(error.map_or(OutputError::Cancelled, OutputError::failed))
+            }
+        }
+    }
+}
+
+/// Why a job gave no output.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutputError {
+    /// It failed.
+    #[error("the job failed: {message} [{code}]")]
+    Failed {
+        /// The error's stable word.
+        code: Box<str>,
+        /// The error's sentence.
+        message: Box<str>,
+    },
+    /// It was cancelled.
+    #[error("the job was cancelled")]
+    Cancelled,
+    /// Its output is not of the type that was asked for.
+    #[error("the output has another shape: {0}")]
+    Shape(String),
+    /// The job cannot answer.
+    #[error(transparent)]
+    Job(#[from] JobError),
+}
+
+impl OutputError {
+    fn failed(failure: Failure) -> Self {
+        Self::Failed { code: failure.code, message: failure.message }
+    }
+}
+
+impl From<EngineError> for OutputError {
+    fn from(error: EngineError) -> Self {
+        Self::Job(error.into())
+    }
+}

@@ -1,0 +1,95 @@
+//! What is sent to a loop, and what comes back.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+
+use annals_tasks_sdk::{JobId, Payload, Progress, TaskResult, Timestamp};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::error::{CommandError, EngineError, JobError, SubmitError};
+use super::pool::Waiter;
+use crate::job::{Command, Event, Job, Origin, Recorded, Report, TaskNumber};
+use crate::log::{Durable, JobRow, Position};
+
+pub(super) type Reply<T> = oneshot::Sender<T>;
+
+/// A loop's inbox. Commands from outside are bounded by permits; what the engine tells itself is
+/// bounded by what it has started.
+pub(super) type Inbox = mpsc::Sender<Message>;
+
+/// Who asks, and under which conditions.
+#[derive(Debug, Clone, Default)]
+pub struct Ask {
+    /// Who asks, and why.
+    pub origin: Origin,
+    /// Refuse the command if the job's seq is another.
+    pub expected_seq: Option<u64>,
+    /// Show what the command would do, and do nothing.
+    pub dry_run: bool,
+}
+
+/// A command was accepted; what it did, or would do, is durable.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The events that it made; none where what was asked for held already.
+    pub events: Vec<Recorded>,
+    /// The job after them.
+    pub snapshot: Snapshot,
+}
+
+/// A job at one moment, and what its live attempts say of themselves.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The job as its durable events have made it.
+    pub job: Arc<Job>,
+    /// What live attempts say; volatile, no part of the job's state.
+    pub live: BTreeMap<TaskNumber, Live>,
+}
+
+/// What a live attempt says of itself.
+#[derive(Debug, Clone, Default)]
+pub struct Live {
+    /// How far it is.
+    pub progress: Option<Progress>,
+    /// What it is doing.
+    pub message: Option<String>,
+    /// When it was told to stop, if it was.
+    pub stopping_since: Option<Timestamp>,
+}
+
+pub(super) type LiveCell = Arc<Mutex<Live>>;
+
+/// What is sent to a loop.
+pub(super) enum Message {
+    Submit { job: JobId, events: Vec<Event>, origin: Origin, reply: Reply<Result<(), SubmitError>> },
+    Command { job: JobId, command: Command, ask: Ask, reply: Reply<Result<Answer, CommandError>> },
+    Snapshot { job: JobId, reply: Reply<Result<Snapshot, JobError>> },
+    Changed { job: JobId, after: u64, reply: Reply<Result<u64, JobError>> },
+    Ended { job: JobId, reply: Reply<Result<Snapshot, JobError>> },
+    /// Where a job's history stands: the position of its last row.
+    Head { job: JobId, reply: Reply<Result<Position, JobError>> },
+    Rows { before: Option<JobId>, limit: usize, reply: Reply<Result<Vec<JobRow>, EngineError>> },
+    Report { job: JobId, report: Report },
+    Checkpoint {
+        job: JobId,
+        task: TaskNumber,
+        attempt: u32,
+        value: Payload,
+        reply: Reply<TaskResult<()>>,
+    },
+    Granted(Waiter),
+    Durable(Durable),
+    Views(Arc<super::views::Round>),
+    Recover { reply: Reply<Result<(), EngineError>> },
+    Quiesce { interrupt: bool, quiet: Reply<()> },
+    /// The clock was moved by hand.
+    Look,
+    Close,
+}
+
+/// A message with the permit that it holds until it is handled.
+pub(super) struct Envelope {
+    pub(super) message: Message,
+    pub(super) permit: Option<OwnedSemaphorePermit>,
+}

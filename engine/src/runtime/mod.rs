@@ -1,0 +1,32 @@
+//! The runtime: the only impure part. It joins the pure machine, the log, and what tasks do.
+//!
+//! A request goes into the inbox of the loop that drives its job; the loop decides it in a
+//! turn, hands the events to the writer, and answers and acts when they are durable. What
+//! attempts report takes the same way.
+
+mod act;
+mod agenda;
+mod attempt;
+mod builder;
+mod clock;
+mod commands;
+mod dispatch;
+mod driver;
+mod engine;
+mod error;
+mod executor;
+mod handle;
+mod message;
+mod panics;
+mod pool;
+mod recovery;
+mod registry;
+mod turn;
+mod views;
+
+pub use builder::{Builder, Mode};
+pub use clock::{Clock, SystemClock};
+pub use engine::{Engine, Submission};
+pub use error::{CommandError, EngineError, JobError, StartError, SubmitError};
+pub use handle::{JobHandle, Logged, OutputError, OutputHandle};
+pub use message::{Answer, Ask, Live, Snapshot};

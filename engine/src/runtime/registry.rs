@@ -1,0 +1,55 @@
+//! The registry: which kinds and workflows this engine has.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use annals_tasks_sdk::flow::PlanMaker;
+use annals_tasks_sdk::plan::{Plan, PlanError, PlanErrors};
+use annals_tasks_sdk::{Handler, near};
+
+use super::pool::PoolId;
+
+/// How tasks of a kind are brought about.
+pub(super) enum Behaviour {
+    /// By attempts, each holding a slot of this pool.
+    Run { handler: Arc<dyn Handler>, pool: PoolId },
+    /// By waiting: the task holds no slot.
+    Sleep,
+}
+
+/// Which kinds and workflows this engine has.
+#[derive(Default)]
+pub(super) struct Registry {
+    pub(super) kinds: HashMap<String, Behaviour>,
+    pub(super) workflows: HashMap<String, Arc<dyn PlanMaker>>,
+}
+
+impl Registry {
+    pub(super) fn behaviour(&self, kind: &str) -> Option<&Behaviour> {
+        self.kinds.get(kind)
+    }
+
+    /// Looks at the kinds of a plan's tasks and at their inputs.
+    pub(super) fn check(&self, plan: &Plan) -> Result<(), PlanErrors> {
+        let mut errors = Vec::new();
+        for (task, index) in plan.tasks.iter().zip(0..) {
+            let checked = match self.kinds.get(task.kind.as_str()) {
+                Some(Behaviour::Run { handler, .. }) => handler.check(&task.input),
+                Some(Behaviour::Sleep) => crate::kinds::sleep::check(&task.input),
+                None => {
+                    let kind = task.kind.as_str();
+                    let hint = near::hint(kind, self.kinds.keys().map(String::as_str));
+                    let detail = format!("no kind `{kind}` is registered{hint}");
+                    errors.push(PlanError { pointer: format!("/tasks/{index}/kind"), detail });
+                    continue;
+                }
+            };
+            for fault in checked.err().unwrap_or_default() {
+                let pointer = format!("/tasks/{index}/input{}", fault.pointer);
+                errors.push(PlanError { pointer, detail: fault.detail });
+            }
+        }
+        errors.truncate(100);
+        if errors.is_empty() { Ok(()) } else { Err(PlanErrors(errors)) }
+    }
+}

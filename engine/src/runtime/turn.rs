@@ -1,0 +1,344 @@
+//! The turn: take what waits, decide, evolve in memory, hand the events to the writer, and only
+//! when they are durable answer, publish and act. Meanwhile the next turn is decided.
+//!
+//! A loop is a value that is turned by a thread; nothing in it waits.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use annals_tasks_sdk::{JobId, Timestamp};
+use tokio::sync::oneshot;
+
+use super::act::Action;
+use super::agenda::Agenda;
+use super::engine::Shared;
+use super::error::EngineError;
+use super::executor::{Entries, Entry, Executor, Running};
+use super::message::{Envelope, Message};
+use super::pool::Waiter;
+use crate::job::{Command, Context, Origin, Recorded, Report, StepError, step};
+use crate::log::{Durable, JobRow, LogError, Position, Row, Stopped, Ticket, encode_row};
+
+/// So many messages make a turn at most.
+pub(super) const TURN_MAX: usize = 4096;
+/// So many jobs stay loaded although they have nothing to do.
+const RESIDENT_MAX: usize = 4096;
+
+/// Stands for the commit of the present turn until that is known.
+pub(super) const THIS_TURN: Ticket = Ticket(u64::MAX);
+
+/// One of the few values that drive all jobs.
+pub(super) struct Loop {
+    pub(super) index: usize,
+    pub(super) shared: Arc<Shared>,
+    pub(super) now: Timestamp,
+    pub(super) entries: Entries,
+    pub(super) agenda: Agenda,
+    /// Jobs that the present turn touched.
+    pub(super) touched: VecDeque<JobId>,
+    /// Slots that jobs of this loop were granted within the turn.
+    pub(super) granted: VecDeque<Waiter>,
+    /// What the present turn wants done, and the commit that it must wait for.
+    pub(super) ready: Vec<(Ticket, Action)>,
+    /// What is to be done when commits are durable, in their order.
+    pub(super) pending: VecDeque<(Ticket, Action)>,
+    pub(super) durable: Ticket,
+    /// Rows of changed jobs that are not loaded, for lists and the next checkpoint.
+    pub(super) rows: HashMap<JobId, JobRow>,
+    /// Changed jobs, whose rows the views do not have yet.
+    pub(super) dirty: HashSet<JobId>,
+    /// Rows that are on their way into the views, and up to where these will be right then.
+    pub(super) leaving: (HashMap<JobId, JobRow>, Position),
+    pub(super) broken: HashMap<JobId, String>,
+    /// Attempts whose job was given up while they ran.
+    pub(super) orphans: Vec<Running>,
+    pub(super) live: usize,
+    pub(super) loaded: usize,
+    pub(super) dispatching: bool,
+    pub(super) quiet: Vec<oneshot::Sender<()>>,
+    pub(super) failed: Option<Arc<LogError>>,
+    pub(super) closed: bool,
+}
+
+impl Loop {
+    pub(super) fn new(index: usize, shared: Arc<Shared>) -> Self {
+        Self {
+            index,
+            now: shared.clock.now(),
+            shared,
+            entries: Entries::new(),
+            agenda: Agenda::default(),
+            touched: VecDeque::new(),
+            granted: VecDeque::new(),
+            ready: Vec::new(),
+            pending: VecDeque::new(),
+            durable: Ticket::default(),
+            rows: HashMap::new(),
+            dirty: HashSet::new(),
+            leaving: (HashMap::new(), Position(0)),
+            broken: HashMap::new(),
+            orphans: Vec::new(),
+            live: 0,
+            loaded: 0,
+            // Until recovery is over nothing starts.
+            dispatching: false,
+            quiet: Vec::new(),
+            failed: None,
+            closed: false,
+        }
+    }
+
+    /// Takes over a job that was open when the engine started.
+    pub(super) fn adopt(&mut self, job: JobId, entry: Entry) {
+        self.loaded += usize::from(matches!(entry, Entry::Loaded(_)));
+        self.entries.insert(job, entry);
+    }
+
+    /// Takes over the row of a job that the views do not have.
+    pub(super) fn note(&mut self, row: JobRow) {
+        self.dirty.insert(row.job);
+        self.rows.insert(row.job, row);
+    }
+
+    /// Takes a turn over these messages.
+    pub(super) fn turn(&mut self, messages: impl Iterator<Item = Envelope>) {
+        self.now = self.shared.clock.now();
+        for envelope in messages {
+            self.handle(envelope.message);
+            drop(envelope.permit);
+        }
+        while let Some(job) = self.agenda.take_due(self.now) {
+            self.touch(job);
+        }
+        self.reconcile_all();
+        self.submit();
+        self.act();
+        self.tell_if_quiet();
+    }
+
+    /// When the loop must turn again although no message has come.
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.agenda.next().filter(|_| self.dispatching)
+    }
+
+    fn handle(&mut self, message: Message) {
+        if self.failed.is_some() && !matches!(message, Message::Close | Message::Quiesce { .. }) {
+            // Whoever waits for an answer hears of the failure by the drop of the reply.
+            return;
+        }
+        match message {
+            Message::Submit { job, events, origin, reply } => {
+                self.on_submit(job, events, origin, reply);
+            }
+            Message::Command { job, command, ask, reply } => {
+                self.on_command(job, command, ask, reply);
+            }
+            Message::Snapshot { job, reply } => self.on_snapshot(job, reply),
+            Message::Changed { job, after, reply } => self.on_changed(job, after, reply),
+            Message::Ended { job, reply } => self.on_ended(job, reply),
+            Message::Head { job, reply } => self.on_head(job, reply),
+            Message::Rows { before, limit, reply } => self.on_rows(before, limit, reply),
+            Message::Report { job, report } => self.on_report(job, report),
+            Message::Checkpoint { job, task, attempt, value, reply } => {
+                self.on_checkpoint(job, task, attempt, &value, reply);
+            }
+            Message::Granted(waiter) => self.granted.push_back(waiter),
+            Message::Durable(Durable::UpTo(ticket)) => self.durable = ticket,
+            Message::Durable(Durable::Failed(error)) => self.fail(Some(error)),
+            Message::Views(round) => self.on_views(&round),
+            Message::Recover { reply } => self.on_recover(reply),
+            Message::Quiesce { interrupt, quiet } => self.on_quiesce(interrupt, quiet),
+            Message::Look => {}
+            Message::Close => self.closed = true,
+        }
+    }
+
+    /// Notes that a job must be reconciled in this turn.
+    pub(super) fn touch(&mut self, job: JobId) {
+        if let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job)
+            && !std::mem::replace(&mut executor.touched, true)
+        {
+            self.touched.push_back(job);
+        } else if matches!(self.entries.get(&job), Some(Entry::Parked(_)))
+            && self.load(job).is_ok()
+        {
+            self.touch(job);
+        }
+    }
+
+    pub(super) fn context(&self, origin: Origin) -> Context {
+        Context {
+            origin,
+            now: self.now,
+            random: fastrand::f64(),
+            losses: self.shared.settings.losses,
+        }
+    }
+
+    /// Lets the machine take a report in; gives the events that it made.
+    pub(super) fn report(&mut self, job: JobId, report: Report) -> usize {
+        let cx = self.context(Origin::ENGINE);
+        let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return 0 };
+        match step(executor.job_mut(), Command::Report(report), &cx) {
+            Ok(events) => {
+                let count = events.len();
+                executor.add(events);
+                self.touch(job);
+                count
+            }
+            Err(StepError::Rejected(rejection)) => {
+                tracing::error!(%job, %rejection, "a report was refused");
+                0
+            }
+            Err(StepError::Illegal(illegal)) => {
+                self.break_job(job, illegal.to_string());
+                0
+            }
+        }
+    }
+
+    /// Gives up on a job whose machine contradicts itself; the others go on.
+    pub(super) fn break_job(&mut self, job: JobId, why: String) {
+        tracing::error!(%job, why, "the job is given up");
+        if let Some(Entry::Loaded(executor)) = self.entries.remove(&job) {
+            self.loaded -= 1;
+            stop_all(&executor);
+            self.orphans.extend(executor.running);
+            for wanting in executor.wanting {
+                self.leave(job, wanting);
+            }
+        }
+        self.agenda.set(job, None);
+        self.dirty.remove(&job);
+        self.broken.insert(job, why);
+    }
+
+    /// Hands the events of the turn to the writer, and the actions to those who wait for it.
+    fn submit(&mut self) {
+        let touched = std::mem::take(&mut self.touched);
+        let mut rows: Vec<Row> = Vec::new();
+        let mut owners: Vec<(JobId, u64, [u8; 32])> = Vec::new();
+        for &id in &touched {
+            let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { continue };
+            executor.touched = false;
+            if executor.fresh.is_empty() {
+                continue;
+            }
+            let fresh: Vec<Recorded> = std::mem::take(&mut executor.fresh);
+            let values = std::mem::take(&mut executor.values);
+            match encode_row(id, &executor.head, &fresh, values) {
+                Ok((row, hash)) => {
+                    owners.push((id, executor.head.seq + fresh.len() as u64, hash));
+                    rows.push(row);
+                }
+                // The limits on payloads and plans keep every event far below what fits a row, so
+                // this is a contradiction in the engine itself: it must not acknowledge anything.
+                Err(error) => return self.fail(Some(Arc::new(error.into()))),
+            }
+        }
+        let ticket = if rows.is_empty() {
+            self.pending.back().map_or(self.durable, |&(ticket, _)| ticket)
+        } else {
+            match self.submit_rows(rows, &owners) {
+                Ok(ticket) => ticket,
+                Err(stopped) => return self.fail(stopped.0),
+            }
+        };
+        for (at, _) in &mut self.ready {
+            if *at == THIS_TURN {
+                *at = ticket;
+            }
+        }
+        for (ticket, action) in std::mem::take(&mut self.ready) {
+            // What rests on durable events alone, such as a read, does not wait for others.
+            if ticket <= self.durable {
+                self.perform(action);
+            } else {
+                self.pending.push_back((ticket, action));
+            }
+        }
+        for id in touched {
+            self.settle_down(id);
+        }
+    }
+
+    fn submit_rows(
+        &mut self,
+        mut rows: Vec<Row>,
+        owners: &[(JobId, u64, [u8; 32])],
+    ) -> Result<Stopped, Ticket> {
+        let ticket = self.shared.writer.submit(self.index, &mut rows)?;
+        let mut events = 0;
+        for (row, &(id, seq, hash)) in rows.iter().zip(owners) {
+            events += u64::from(row.events);
+            let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { continue };
+            executor.head.row = row.position;
+            executor.head.seq = seq;
+            executor.head.hash = hash;
+            executor.ticket = ticket;
+            self.dirty.insert(id);
+            self.ready.push((ticket, Action::Publish { job: id, seq }));
+        }
+        if self.shared.views.count(events) {
+            self.shared.begin_views_round();
+        }
+        Ok(ticket)
+    }
+
+    /// Lets go of a job that has nothing to do: an ended one, or one of too many that wait.
+    pub(super) fn settle_down(&mut self, id: JobId) {
+        let Some(Entry::Loaded(executor)) = self.entries.get(&id) else { return };
+        if executor.ticket > self.durable || !executor.is_idle() {
+            return;
+        }
+        let ended = executor.job.status().is_ended();
+        let waits = !executor.job.is_active() && self.loaded > RESIDENT_MAX;
+        if !ended && !waits {
+            return;
+        }
+        if self.dirty.contains(&id) {
+            self.rows.insert(id, executor.row());
+        }
+        let head = executor.head;
+        self.loaded -= 1;
+        if ended {
+            self.entries.remove(&id);
+        } else {
+            self.entries.insert(id, Entry::Parked(super::executor::Parked { head }));
+        }
+    }
+
+    fn tell_if_quiet(&mut self) {
+        if self.live == 0 && self.pending.is_empty() {
+            for quiet in self.quiet.drain(..) {
+                // Whoever asked may have stopped waiting.
+                let _ = quiet.send(());
+            }
+        }
+    }
+
+    /// A write has failed: nothing is acknowledged any more, and what runs is stopped, since its
+    /// end could not be recorded.
+    fn fail(&mut self, error: Option<Arc<LogError>>) {
+        let error = error.unwrap_or_else(|| Arc::new(LogError::Closed));
+        tracing::error!(%error, "the log cannot be written; the engine stops");
+        self.shared.fail(EngineError::OutcomeUnknown(Arc::clone(&error)));
+        self.failed = Some(error);
+        self.pending.clear();
+        self.ready.clear();
+        self.touched.clear();
+        for entry in self.entries.values_mut() {
+            if let Entry::Loaded(executor) = entry {
+                stop_all(executor);
+            }
+        }
+        self.entries.clear();
+        self.dispatching = false;
+    }
+}
+
+fn stop_all(executor: &Executor) {
+    for running in &executor.running {
+        running.token.cancel();
+    }
+}

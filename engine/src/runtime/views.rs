@@ -1,0 +1,71 @@
+//! Checkpoints of the views: all loops hand in the rows of the jobs that they changed.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::log::{JobRow, LogReader, Position, Writer};
+
+/// After so many events the views are written, so that a restart reads no more of the tail.
+pub(super) const EVENTS_MAX: u64 = 50_000;
+
+/// Counts towards the next checkpoint.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    events: AtomicU64,
+    under_way: AtomicBool,
+}
+
+impl Progress {
+    /// Counts events; true for the caller who is to begin a round.
+    pub(super) fn count(&self, events: u64) -> bool {
+        let before = self.events.fetch_add(events, Ordering::Relaxed);
+        before + events >= EVENTS_MAX && !self.under_way.swap(true, Ordering::AcqRel)
+    }
+
+    /// How many events the views do not have.
+    pub(super) fn events(&self) -> u64 {
+        self.events.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn reset(&self) {
+        self.events.store(0, Ordering::Relaxed);
+        self.under_way.store(false, Ordering::Release);
+    }
+}
+
+/// One checkpoint: when the last loop has handed in its rows, the views reflect every record
+/// that had a position when the round began.
+pub(super) struct Round {
+    upto: Position,
+    remaining: Mutex<usize>,
+}
+
+impl Round {
+    /// A round for so many loops, begun now.
+    pub(super) fn new(writer: &Writer, loops: usize) -> Self {
+        let upto = Position(writer.next_position().0.saturating_sub(1));
+        Self { upto, remaining: Mutex::new(loops) }
+    }
+
+    /// Hands a loop's rows in. Gives whether it was the last.
+    pub(super) fn hand_in(
+        &self,
+        writer: &Writer,
+        reader: &dyn LogReader,
+        rows: Vec<JobRow>,
+    ) -> bool {
+        // The lock keeps the order of the queue: the one that moves the mark comes last.
+        let mut remaining = self.remaining.lock().unwrap_or_else(PoisonError::into_inner);
+        *remaining = remaining.saturating_sub(1);
+        let last = *remaining == 0;
+        let upto = if last { self.upto } else { reader.viewed() };
+        // A refusal means that the writer has failed, which every loop hears of by itself.
+        let _ = writer.checkpoint(rows, upto);
+        last
+    }
+
+    /// Up to where the views will reflect the records.
+    pub(super) fn upto(&self) -> Position {
+        self.upto
+    }
+}

@@ -1,0 +1,124 @@
+//! Workflows in Rust: a function that is given wires and makes a plan.
+//!
+//! The function runs when a job is submitted, before any of its tasks does, and only puts the
+//! plan together. So a wire has no value to look at, and the plan is the same data that HTTP and
+//! YAML carry.
+//!
+//! ```
+//! use annals_tasks_sdk::{Payload, flow, prelude::*};
+//! # use serde::{Deserialize, Serialize};
+//! # #[derive(Serialize, Deserialize)] struct Order { item: String }
+//! # #[derive(Serialize, Deserialize)] struct Reservation;
+//! # #[derive(Serialize, Deserialize)] struct Receipt;
+//!
+//! const RESERVE: TaskKind<Order, Reservation> = TaskKind::new("reserve");
+//! const CHARGE: TaskKind<(Order, Reservation), Receipt> = TaskKind::new("charge");
+//!
+//! fn fulfil(flow: &Flow, order: Wire<Order>) -> Wire<Receipt> {
+//!     let reservation = flow.task(RESERVE, order);
+//!     flow.task(CHARGE, (order, reservation)).attempts(3).timeout(minutes(5)).wire()
+//! }
+//!
+//! const FULFIL: Workflow<Order, Receipt> = Workflow::new("fulfil");
+//!
+//! let order = Payload::of(&Order { item: "clock".into() })?;
+//! let plan = flow::build_plan(FULFIL, fulfil, order)?;
+//! assert_eq!(
+//!     plan.tasks[1].input.as_str(),
+//!     r#"[{"$input":""},{"$output":"reserve"}]"#,
+//! );
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! An edge between the wrong types does not compile:
+//!
+//! ```compile_fail,E0277
+//! # use annals_tasks_sdk::prelude::*;
+//! const COUNT: TaskKind<String, u64> = TaskKind::new("count");
+//! const SHOUT: TaskKind<String, String> = TaskKind::new("shout");
+//!
+//! fn wrong(flow: &Flow, text: Wire<String>) -> Wire<String> {
+//!     let count = flow.task(COUNT, text);
+//!     flow.task(SHOUT, count).wire() // `Step<'_, u64>` does not give the `String` …
+//! }
+//! ```
+//!
+//! Nor does a workflow whose end is not what its name promises:
+//!
+//! ```compile_fail,E0277
+//! # use annals_tasks_sdk::{Payload, flow, prelude::*};
+//! const COUNT: TaskKind<String, u64> = TaskKind::new("count");
+//! const WRONG: Workflow<String, String> = Workflow::new("wrong");
+//!
+//! fn wrong(flow: &Flow, text: Wire<String>) -> Wire<u64> {
+//!     flow.task(COUNT, text).wire()
+//! }
+//! let plan = flow::build_plan(WRONG, wrong, Payload::NULL);
+//! ```
+
+mod build;
+mod input;
+mod step;
+mod workflow;
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::{Payload, PayloadError, TaskKind};
+use build::Draft;
+use input::Source;
+
+pub use input::{Edge, Input, Value};
+pub use step::{Step, Wire};
+pub use workflow::{FlowErrors, PlanMaker, Workflow, WorkflowFn, build_plan, erase_workflow};
+
+/// The plan that a workflow function is putting together.
+#[derive(Default)]
+pub struct Flow(RefCell<Draft>);
+
+impl Flow {
+    /// Adds a task after those added so far.
+    ///
+    /// It needs the tasks whose wires are in its input and those named with [`Step::after`];
+    /// where there are none, the task added before it, or nothing with [`Step::at_once`]. Its id
+    /// is the name of its kind; a second use of a kind has a [`Step::id`] of its own.
+    pub fn task<I, O>(&self, kind: TaskKind<I, O>, input: impl Input<I>) -> Step<'_, O> {
+        let template = input.template(self);
+        let index = self.0.borrow_mut().add(kind.name(), template);
+        Step { flow: self, index, types: PhantomData }
+    }
+
+    /// A wire that carries a value known now, for more than one task. For one task,
+    /// [`Value`] does.
+    ///
+    /// A value that has no JSON form fails the making of the plan.
+    pub fn value<T: Serialize>(&self, value: T) -> Wire<T> {
+        // Written before the borrow, since writing runs code of the value's author.
+        let value = Payload::of(&value);
+        let index = self.0.borrow_mut().add_value(value);
+        Wire { source: Source::Value(index), types: PhantomData }
+    }
+}
+
+/// So many hours.
+pub const fn hours(count: u64) -> Duration {
+    seconds(count.saturating_mul(3_600))
+}
+
+/// So many minutes.
+pub const fn minutes(count: u64) -> Duration {
+    seconds(count.saturating_mul(60))
+}
+
+/// So many seconds.
+pub const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// So many milliseconds.
+pub const fn millis(count: u64) -> Duration {
+    Duration::from_millis(count)
+}

@@ -1,0 +1,151 @@
+//! The rules that every plan follows, whoever made it. Needs and references have their own files.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use super::dataflow::data;
+use super::fault::Faults;
+use super::order::Order;
+use super::read::Unread;
+use super::{Backoff, Limits, Plan, PolicyFields, Retry};
+use crate::Payload;
+use crate::duration::DURATION_MAX;
+use crate::near::hint;
+
+const NAME_CHARS_MAX: usize = 256;
+
+const HINTED_IDS_MAX: usize = 1_000;
+
+/// A factor beyond this is a mistake; the longest wait is reached at the second retry anyway.
+const FACTOR_MAX: f64 = 1_000.0;
+
+pub(super) fn plan(plan: &Plan, unread: &Unread, limits: &Limits, faults: &mut Faults) {
+    let characters = plan.name.chars().count();
+    if characters == 0 || characters > NAME_CHARS_MAX {
+        let rule = format!("a name has 1 to {NAME_CHARS_MAX} characters, not {characters}");
+        faults.add("/name", rule);
+    }
+    payload(&plan.input, "/input", "the input", limits, faults);
+    if let Some(output) = &plan.output {
+        payload(output, "/output", "the output", limits, faults);
+    }
+    if plan.tasks.is_empty() {
+        faults.add("/tasks", "a plan needs at least one task");
+    }
+    if let Some(detail) = too_many(plan.tasks.len(), limits) {
+        return faults.add("/tasks", detail);
+    }
+    for (index, task) in plan.tasks.iter().enumerate() {
+        if faults.is_full() {
+            return;
+        }
+        let pointer = format!("/tasks/{index}");
+        payload(&task.input, &format!("{pointer}/input"), "the input", limits, faults);
+        policy(&task.policy, &pointer, faults);
+    }
+    let ids = Ids::of(plan, unread, faults);
+    let order = Order::of(plan, unread, &ids, faults);
+    data(plan, unread, &ids, &order, faults);
+}
+
+/// The positions of tasks by their ids.
+pub(super) struct Ids<'a>(HashMap<&'a str, usize>);
+
+impl<'a> Ids<'a> {
+    fn of(plan: &'a Plan, unread: &Unread, faults: &mut Faults) -> Self {
+        let unread: HashSet<usize> = unread.ids.iter().copied().collect();
+        let mut positions = HashMap::with_capacity(plan.tasks.len());
+        for (index, task) in plan.tasks.iter().enumerate() {
+            if unread.contains(&index) {
+                continue;
+            }
+            let first = *positions.entry(task.id.as_str()).or_insert(index);
+            if first != index {
+                let detail = format!("the id `{}` is that of /tasks/{first} already", task.id);
+                faults.add(format!("/tasks/{index}/id"), detail);
+            }
+        }
+        Self(positions)
+    }
+
+    pub(super) fn position(&self, id: &str) -> Option<usize> {
+        self.0.get(id).copied()
+    }
+
+    /// The sentence for an id that no task has.
+    pub(super) fn unknown(&self, id: &str) -> String {
+        // Near names are looked for among so many only.
+        let candidates = if self.0.len() <= HINTED_IDS_MAX { Some(self.0.keys()) } else { None };
+        let near = hint(id, candidates.into_iter().flatten().copied());
+        format!("no task has the id `{id}`{near}")
+    }
+}
+
+pub(super) fn too_many(tasks: usize, limits: &Limits) -> Option<String> {
+    let limit = limits.tasks;
+    (tasks > limit).then(|| format!("the plan has {tasks} tasks; the limit `tasks` is {limit}"))
+}
+
+pub(super) fn too_large(what: &str, bytes: usize, name: &str, limit: usize) -> Option<String> {
+    (bytes > limit).then(|| format!("{what} has {bytes} bytes; the limit `{name}` is {limit}"))
+}
+
+fn payload(payload: &Payload, pointer: &str, what: &str, limits: &Limits, faults: &mut Faults) {
+    let bytes = payload.as_str().len();
+    if let Some(detail) = too_large(what, bytes, "payload_bytes", limits.payload_bytes) {
+        faults.add(pointer, detail);
+    }
+}
+
+fn policy(policy: &PolicyFields, pointer: &str, faults: &mut Faults) {
+    if let Some(timeout) = policy.timeout {
+        positive(timeout, format!("{pointer}/timeout"), "a timeout", faults);
+    }
+    if let Some(grace) = policy.cancel_grace {
+        duration(grace, format!("{pointer}/cancel_grace"), faults);
+    }
+    retry(&policy.retry, &format!("{pointer}/retry"), faults);
+}
+
+fn retry(retry: &Retry, pointer: &str, faults: &mut Faults) {
+    if retry.max_attempts == 0 {
+        let detail = "`max_attempts` must be at least 1: it counts the first attempt too";
+        faults.add(format!("{pointer}/max_attempts"), detail);
+    }
+    if let Some(elapsed) = retry.max_elapsed {
+        positive(elapsed, format!("{pointer}/max_elapsed"), "`max_elapsed`", faults);
+    }
+    backoff(&retry.backoff, &format!("{pointer}/backoff"), faults);
+}
+
+fn backoff(backoff: &Backoff, pointer: &str, faults: &mut Faults) {
+    duration(backoff.initial, format!("{pointer}/initial"), faults);
+    duration(backoff.max, format!("{pointer}/max"), faults);
+    if backoff.max < backoff.initial {
+        faults.add(format!("{pointer}/max"), "`max` must not be less than `initial`");
+    }
+    // Written so that NaN fails.
+    if !(1.0..=FACTOR_MAX).contains(&backoff.factor) {
+        let detail = format!("`factor` must be a number from 1 to {FACTOR_MAX}");
+        faults.add(format!("{pointer}/factor"), detail);
+    }
+    if !(0.0..=1.0).contains(&backoff.jitter) {
+        faults.add(format!("{pointer}/jitter"), "`jitter` must be a number from 0 to 1");
+    }
+}
+
+fn positive(length: Duration, pointer: String, what: &str, faults: &mut Faults) {
+    if length.is_zero() {
+        faults.add(pointer, format!("{what} must be longer than zero"));
+    } else {
+        duration(length, pointer, faults);
+    }
+}
+
+fn duration(length: Duration, pointer: String, faults: &mut Faults) {
+    if length > DURATION_MAX {
+        faults.add(pointer, "it is longer than 100 years");
+    } else if !length.subsec_nanos().is_multiple_of(1_000_000) {
+        faults.add(pointer, "durations are counted in whole milliseconds");
+    }
+}

@@ -1,0 +1,223 @@
+//! From JSON to a plan: every fault is collected, none stops the reading of the rest.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use super::fault::Faults;
+use super::fields::{self, Fields, Known};
+use super::read_policy::policy;
+use super::{Limits, Plan, Policy, Start, TaskSpec, check};
+use crate::json;
+use crate::{BadName, KindName, Payload, TaskId};
+
+const PLAN: Known = Known {
+    what: "a plan",
+    fields: &["name", "labels", "input", "start", "output", "tasks"],
+    unsupported: &[
+        "queue",
+        "priority",
+        "exclusive",
+        "deadline",
+        "fail_fast",
+        "compensate_on",
+        "finally",
+    ],
+};
+
+const TASK: Known = Known {
+    what: "a task",
+    fields: &[
+        "id",
+        "title",
+        "kind",
+        "input",
+        "needs",
+        "timeout",
+        "cancel_grace",
+        "retry",
+        "on_failure",
+        "on_lost",
+    ],
+    unsupported: &[
+        "heartbeat_timeout",
+        "compensate",
+        "when",
+        "for_each",
+        "concurrency",
+        "weight",
+        "isolation",
+    ],
+};
+
+/// What could not be read. Its places hold stand-ins, about which nothing more is said.
+#[derive(Debug, Default)]
+pub(super) struct Unread {
+    /// Positions of tasks whose ids are missing or bad.
+    pub(super) ids: Vec<usize>,
+    /// Positions of tasks whose needs are, or some of them.
+    pub(super) needs: Vec<usize>,
+    /// Whether the plan's input is.
+    pub(super) input: bool,
+}
+
+/// Reads what can be read, within the limits on size.
+pub(super) fn plan(text: &str, limits: &Limits, faults: &mut Faults) -> Option<(Plan, Unread)> {
+    if let Some(detail) = check::too_large("the plan", text.len(), "plan_bytes", limits.plan_bytes)
+    {
+        faults.add("", detail);
+        return None;
+    }
+    // What is no JSON at all has a line and a column, which only the whole text can give.
+    if let Err(error) = serde_json::from_str::<&RawValue>(text) {
+        faults.add("", format!("the plan is no JSON: {error}"));
+        return None;
+    }
+    let fields = Fields::read(text, "", &PLAN, faults)?;
+    let mut plan = Plan::new(&fields.required("name", faults).unwrap_or_else(|| "?".into()));
+    let mut unread = Unread::default();
+    plan.labels = labels(&fields, faults);
+    if fields.raw("input").is_some() {
+        let input = payload(&fields, "input", faults);
+        unread.input = input.is_none();
+        plan.input = input.unwrap_or_default();
+    }
+    plan.output = payload(&fields, "output", faults);
+    plan.start = start(&fields, faults);
+    plan.tasks = tasks(&fields, limits, &mut unread, faults)?;
+    Some((plan, unread))
+}
+
+fn tasks(
+    fields: &Fields<'_>,
+    limits: &Limits,
+    unread: &mut Unread,
+    faults: &mut Faults,
+) -> Option<Vec<TaskSpec>> {
+    if fields.raw("tasks").is_none() {
+        faults.add("", "`tasks` is missing; a plan needs at least one task");
+        return None;
+    }
+    let texts = fields.list("tasks", faults)?;
+    if let Some(detail) = check::too_many(texts.len(), limits) {
+        faults.add("/tasks", detail);
+        return None;
+    }
+    let mut tasks = Vec::with_capacity(texts.len());
+    for (index, text) in texts.into_iter().enumerate() {
+        if faults.is_full() {
+            break;
+        }
+        tasks.push(task(text, index, unread, faults));
+    }
+    Some(tasks)
+}
+
+fn start(fields: &Fields<'_>, faults: &mut Faults) -> Start {
+    let given = fields.present("start").map(|text| text.trim().trim_start_matches('"'));
+    if given.is_some_and(|text| text.starts_with(|c: char| c.is_ascii_digit())) {
+        faults.add("/start", "a time in `start` is not supported by this version");
+        return Start::Now;
+    }
+    let words = [("now", Start::Now), ("manual", Start::Manual)];
+    fields.word("start", &words, faults).unwrap_or_default()
+}
+
+fn labels(fields: &Fields<'_>, faults: &mut Faults) -> BTreeMap<Box<str>, Box<str>> {
+    let mut labels = BTreeMap::new();
+    let Some(text) = fields.present("labels") else { return labels };
+    let Ok(json::Level::Object(members)) = json::level(text) else {
+        faults.add("/labels", "`labels` must be an object of strings");
+        return labels;
+    };
+    for (key, text) in members {
+        let pointer = json::join("/labels", &key);
+        let Some(value) = fields::string(text, &pointer, faults) else { continue };
+        if labels.insert(key.as_str().into(), value.into()).is_some() {
+            faults.add(pointer, format!("the key {key:?} stands twice in one object"));
+        }
+    }
+    labels
+}
+
+fn payload(fields: &Fields<'_>, name: &str, faults: &mut Faults) -> Option<Payload> {
+    match Payload::parse(fields.raw(name)?) {
+        Ok(payload) => Some(payload),
+        Err(error) => {
+            faults.add(fields.place(name) + &error.pointer, error.detail);
+            None
+        }
+    }
+}
+
+fn task(text: &str, index: usize, unread: &mut Unread, faults: &mut Faults) -> TaskSpec {
+    let pointer = json::join("/tasks", &index.to_string());
+    let Some(fields) = Fields::read(text, &pointer, &TASK, faults) else {
+        unread.ids.push(index);
+        unread.needs.push(index);
+        return TaskSpec::new(stand_in_id(), stand_in_kind());
+    };
+    let id = name(&fields, "id", TaskId::new, faults);
+    if id.is_none() {
+        unread.ids.push(index);
+    }
+    let kind = name(&fields, "kind", KindName::new, faults);
+    let needs = fields.raw("needs").and_then(|text| {
+        let needs = needs(&fields, text, faults);
+        if needs.is_none() {
+            unread.needs.push(index);
+        }
+        needs
+    });
+    TaskSpec {
+        id: id.unwrap_or_else(stand_in_id),
+        title: fields.string("title", faults).map(Into::into),
+        kind: kind.unwrap_or_else(stand_in_kind),
+        input: payload(&fields, "input", faults).unwrap_or_default(),
+        needs,
+        policy: Policy::new(policy(&fields, faults)),
+    }
+}
+
+fn name<T>(
+    fields: &Fields<'_>,
+    field: &str,
+    parse: impl Fn(&str) -> Result<T, BadName>,
+    faults: &mut Faults,
+) -> Option<T> {
+    let name = fields.required(field, faults)?;
+    parse(&name).map_err(|error| faults.add(fields.place(field), error.to_string())).ok()
+}
+
+/// `None` where anything of it is at fault.
+fn needs(fields: &Fields<'_>, text: &str, faults: &mut Faults) -> Option<Box<[TaskId]>> {
+    if text.trim() == "null" {
+        let detail = "`needs` must not be null: leave it out to need the task before, or write [] \
+            to need none";
+        faults.add(fields.place("needs"), detail);
+        return None;
+    }
+    let texts = fields.list("needs", faults)?;
+    let place = fields.place("needs");
+    let mut needs = Some(Vec::with_capacity(texts.len()));
+    for (index, text) in texts.into_iter().enumerate() {
+        let pointer = json::join(&place, &index.to_string());
+        let name = fields::string(text, &pointer, faults);
+        let id = name.and_then(|name| {
+            TaskId::new(&name).map_err(|error| faults.add(pointer, error.to_string())).ok()
+        });
+        needs = needs.zip(id).map(|(mut needs, id)| {
+            needs.push(id);
+            needs
+        });
+    }
+    needs.map(Into::into)
+}
+
+fn stand_in_id() -> TaskId {
+    TaskId::new("_").expect("an underscore is an id")
+}
+
+fn stand_in_kind() -> KindName {
+    KindName::new("_").expect("an underscore is a kind")
+}
