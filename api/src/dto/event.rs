@@ -99,6 +99,11 @@ impl<'a> Event<'a> {
         Self { position: Some(position.0), hash: Some(hex(&hash)), ..self }
     }
 
+    /// The task that it is about.
+    pub fn task(&self) -> Option<&'a str> {
+        self.data.task
+    }
+
     /// The event as JSON text.
     pub fn to_json(&self) -> String {
         super::text(self)
