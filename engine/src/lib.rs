@@ -4,6 +4,9 @@
 pub mod job;
 pub mod kinds;
 pub mod log;
+pub mod runtime;
 pub mod steplog;
 
 pub use kinds::isolated_entry;
+
+pub use runtime::{Ask, Builder, Engine, JobHandle, Mode, Submission};

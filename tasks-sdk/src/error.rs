@@ -83,6 +83,12 @@ impl TaskError {
         self
     }
 
+    /// The same failure with another sentence.
+    pub fn with_message(mut self, message: impl fmt::Display) -> Self {
+        self.0.message = message.to_string();
+        self
+    }
+
     /// A short stable word for programs: `exit_status`, `timed_out`, `error`.
     pub fn code(&self) -> &str {
         &self.0.code

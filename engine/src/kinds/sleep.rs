@@ -106,11 +106,18 @@ mod tests {
             (r#"{"for": 5}"#, "duration"),
             (r#"{"untill": "2030-01-01T00:00:00Z"}"#, "did you mean \"until\""),
             (r#"{"until": "tomorrow"}"#, "is no time"),
-            (r#"{"for": "9000000d"}"#, "9999"),
+            (r#"{"for": "9000000d"}"#, "longer than 100 years"),
         ] {
             let error = due_at(input).unwrap_err();
             assert!(error.contains(word), "{input}: {error}");
         }
+    }
+
+    #[test]
+    fn a_sleep_does_not_outlast_the_calendar() {
+        let input = Payload::parse(r#"{"for": "1d"}"#).unwrap();
+        let late = Timestamp::from_millis(jiff::Timestamp::MAX.as_millisecond());
+        assert!(due(&input, late).unwrap_err().message().contains("year 9999"));
     }
 
     #[test]

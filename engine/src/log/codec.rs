@@ -32,6 +32,8 @@ const RECORD_HEADER: usize = 17;
 const ACTOR: u8 = 1;
 const REQUEST_ID: u8 = 2;
 const REASON: u8 = 4;
+/// Set on the first event of an accepted command.
+const LEADS: u8 = 8;
 
 /// More is not written: a plan has at most 16 MiB, a payload 2 MiB.
 const PAYLOAD_MAX: usize = 64 << 20;
@@ -113,7 +115,7 @@ fn put_record(recorded: &Recorded, out: &mut Vec<u8>) -> Result<(), CodecError> 
     let Origin { actor, request_id, reason } = &recorded.origin;
     let texts = [(actor, ACTOR), (request_id, REQUEST_ID), (reason, REASON)];
     let flags = texts.iter().filter(|(text, _)| text.is_some()).fold(0, |all, (_, bit)| all | bit);
-    out.push(flags);
+    out.push(flags | if recorded.leads { LEADS } else { 0 });
     out.extend_from_slice(&types::number(&recorded.event).to_le_bytes());
     out.extend_from_slice(&v1::VERSION.to_le_bytes());
     out.extend_from_slice(&recorded.time.as_millis().to_le_bytes());
@@ -185,6 +187,7 @@ struct RawRecord<'a> {
     version: u16,
     time: Timestamp,
     origin: Origin,
+    leads: bool,
     payload: &'a [u8],
 }
 
@@ -252,7 +255,7 @@ pub fn decode_row(position: Position, bytes: &[u8]) -> Result<ReadRow, CodecErro
 
 fn raw_record<'a>(seq: u64, input: &mut Input<'a>) -> Result<RawRecord<'a>, CodecError> {
     let flags = input.u8()?;
-    if flags & !(ACTOR | REQUEST_ID | REASON) != 0 {
+    if flags & !(ACTOR | REQUEST_ID | REASON | LEADS) != 0 {
         return damaged(format!("event {seq} has flags that do not exist"));
     }
     let (number, version) = (input.u16()?, input.u16()?);
@@ -261,14 +264,16 @@ fn raw_record<'a>(seq: u64, input: &mut Input<'a>) -> Result<RawRecord<'a>, Code
     let actor = input.text(flags & ACTOR)?;
     let request_id = input.text(flags & REQUEST_ID)?;
     let origin = Origin { actor, request_id, reason: input.text(flags & REASON)? };
-    Ok(RawRecord { seq, number, version, time, origin, payload: input.take(len as usize)? })
+    let payload = input.take(len as usize)?;
+    let leads = flags & LEADS != 0;
+    Ok(RawRecord { seq, number, version, time, origin, leads, payload })
 }
 
 fn sort_in(record: RawRecord<'_>, row: &mut ReadRow) -> Result<(), CodecError> {
-    let RawRecord { seq, number, version, time, origin, payload } = record;
+    let RawRecord { seq, number, version, time, origin, leads, payload } = record;
     let known = if version == v1::VERSION { v1::get(number, payload)? } else { None };
     match known {
-        Some(event) => row.events.push(Recorded { seq, time, origin, event }),
+        Some(event) => row.events.push(Recorded { seq, time, origin, leads, event }),
         None => row.unknown.push(UnknownEvent {
             seq,
             time,

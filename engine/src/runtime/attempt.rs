@@ -92,10 +92,8 @@ enum Told {
 impl Attempt {
     async fn run(self) {
         let AttemptId { job, task, attempt, .. } = &self.id;
-        let span = tracing::info_span!(
-            "attempt", job = %job, task = %task, number = self.number.0, attempt = attempt
-        );
-        let _attached = self.host.log.attach(&span);
+        // The step log finds its attempt by these fields.
+        let span = tracing::info_span!("attempt", job = %job, task = %task, attempt = attempt);
         let outcome = self.outcome().instrument(span).await;
         let log = self.finish_log().await;
         let report = Report::Ended { task: self.number, attempt: *attempt, outcome, log };
@@ -103,13 +101,11 @@ impl Attempt {
     }
 
     async fn finish_log(&self) -> LogSize {
-        if self.host.log.is_empty() {
+        if self.host.log.bytes() == 0 {
             return LogSize::default();
         }
-        let host = Arc::clone(&self.host);
-        let finished = tokio::task::spawn_blocking(move || host.log.finish()).await;
-        let (bytes, lines) = finished.unwrap_or_default();
-        LogSize { bytes, lines }
+        let log = self.host.log.clone();
+        tokio::task::spawn_blocking(move || log.finish()).await.unwrap_or_default()
     }
 
     async fn outcome(&self) -> Outcome {

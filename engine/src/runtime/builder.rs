@@ -246,7 +246,7 @@ impl Builder {
             },
             views: Progress::default(),
             inboxes,
-            steplogs: StepLogs::new(self.dir.join("steps")),
+            steplogs: StepLogs::new(self.dir.join("steps"), crate::steplog::BUDGET),
             tasks: tasks.handle().clone(),
             live_dir: Some(live_dir),
             leftovers: Once::new(),

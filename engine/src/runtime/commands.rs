@@ -5,7 +5,7 @@ use std::sync::Arc;
 use annals_tasks_sdk::{JobId, Payload, TaskResult};
 use tokio::sync::oneshot;
 
-use super::act::{Action, answer, too_late};
+use super::act::{answer, too_late};
 use super::error::{CommandError, EngineError, JobError, SubmitError};
 use super::executor::{Entry, Executor, Parked, Running};
 use super::message::{Answer, Ask, Reply, Snapshot};

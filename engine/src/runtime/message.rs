@@ -16,7 +16,7 @@ pub(super) type Reply<T> = oneshot::Sender<T>;
 
 /// A loop's inbox. Commands from outside are bounded by permits; what the engine tells itself is
 /// bounded by what it has started.
-pub(super) type Inbox = mpsc::Sender<Message>;
+pub(super) type Inbox = mpsc::Sender<Envelope>;
 
 /// Who asks, and under which conditions.
 #[derive(Debug, Clone, Default)]

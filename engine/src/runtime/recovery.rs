@@ -6,7 +6,7 @@ use annals_tasks_sdk::JobId;
 
 use super::error::JobError;
 use super::executor::{Entries, Entry, Executor, Parked, row};
-use crate::job::{Illegal, Job, JobStatus};
+use crate::job::{Illegal, Job};
 use crate::log::{Head, JobRow, LogError, LogReader, Position, ReadRow, history};
 
 /// How many rows of the tail are read at once; a read transaction is held no longer.
@@ -144,9 +144,4 @@ fn take_in(
             broken.insert(id, why);
         }
     }
-}
-
-/// Whether a row says that its job is held until somebody asks.
-pub(super) fn is_held(row: &JobRow) -> bool {
-    matches!(row.status, JobStatus::Pending | JobStatus::Paused)
 }

@@ -233,7 +233,11 @@ impl Loop {
                 }
                 // The limits on payloads and plans keep every event far below what fits a row, so
                 // this is a contradiction in the engine itself: it must not acknowledge anything.
-                Err(error) => return self.fail(Some(Arc::new(error.into()))),
+                Err(source) => {
+                    let (file, position) = (None, self.shared.writer.next_position());
+                    let error = LogError::Codec { file, position, source };
+                    return self.fail(Some(Arc::new(error)));
+                }
             }
         }
         let ticket = if rows.is_empty() {
@@ -266,7 +270,7 @@ impl Loop {
         &mut self,
         mut rows: Vec<Row>,
         owners: &[(JobId, u64, [u8; 32])],
-    ) -> Result<Stopped, Ticket> {
+    ) -> Result<Ticket, Stopped> {
         let ticket = self.shared.writer.submit(self.index, &mut rows)?;
         let mut events = 0;
         for (row, &(id, seq, hash)) in rows.iter().zip(owners) {

@@ -1,1 +1,134 @@
-//! Step logs.
+//! Step logs: what attempts write, one log per attempt, apart from the event log.
+//!
+//! The format is that of CRI, `TIME stdout|stderr P|F CONTENT`: `F` ends a line, `P` is a piece
+//! of one that goes on. The bytes come back exactly, whatever they are. A log has no file until
+//! its first byte; it keeps its first and its last part within a budget, and says how much was
+//! dropped between them; when its attempt is over it is packed.
+//!
+//! A folder per job holds `<number>.<attempt>.log` and, while a log that has outgrown the first
+//! half of its budget is being written, `<number>.<attempt>.tail/` with its last segments. What
+//! a crash leaves is read like a log that is being written. A line that reads
+//! `TIME mark F STDOUT STDERR` says how many bytes of each stream came before it; where fewer
+//! are there, the others were dropped.
+//!
+//! Nothing here is synced to the disk: a power failure may cost the last seconds of a log.
+
+mod layer;
+mod line;
+mod pack;
+mod read;
+mod write;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use annals_tasks_sdk::{AttemptId, JobId, Stream};
+
+pub use layer::{StepLogLayer, layer};
+pub use read::{Entries, Entry, Part, Raw};
+pub use write::AttemptLog;
+
+/// How much of an attempt's output is kept, unless a setting says otherwise: 16 MiB.
+pub const BUDGET: u64 = 16 * 1024 * 1024;
+
+/// The step logs below a folder.
+#[derive(Debug, Clone)]
+pub struct StepLogs {
+    folder: Arc<Path>,
+    budget: u64,
+}
+
+/// Which log: ids of tasks are free text of a kind, so files are named by numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LogName {
+    /// The job.
+    pub job: JobId,
+    /// The task's number.
+    pub number: u32,
+    /// The attempt.
+    pub attempt: u32,
+}
+
+impl From<&AttemptId> for LogName {
+    fn from(id: &AttemptId) -> Self {
+        Self { job: id.job, number: id.number, attempt: id.attempt }
+    }
+}
+
+/// Which part of a log to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Filter {
+    /// This stream alone.
+    pub stream: Option<Stream>,
+    /// What comes after so many bytes of what the filter lets through, dropped ones counted.
+    pub after: u64,
+}
+
+impl StepLogs {
+    /// The logs below `folder`, which need not exist. Each keeps about `budget` bytes of what
+    /// its attempt writes; see [`BUDGET`].
+    pub fn new(folder: impl Into<PathBuf>, budget: u64) -> Self {
+        Self { folder: folder.into().into(), budget }
+    }
+
+    /// Begins the log of an attempt. Makes no file.
+    pub fn open(&self, attempt: &AttemptId) -> AttemptLog {
+        AttemptLog::new(self.place(attempt.into()), self.budget, attempt)
+    }
+
+    /// Reads the bytes as they were written. A log without a file is empty.
+    pub fn read(&self, name: LogName, filter: Filter) -> io::Result<Raw> {
+        Ok(Raw::new(read::Pieces::open(&self.place(name), filter)?))
+    }
+
+    /// Reads line by line, for display.
+    pub fn entries(&self, name: LogName, filter: Filter) -> io::Result<Entries> {
+        Ok(Entries::new(read::Pieces::open(&self.place(name), filter)?))
+    }
+
+    /// The last lines.
+    pub fn tail(&self, name: LogName, filter: Filter, lines: usize) -> io::Result<Vec<Entry>> {
+        self.entries(name, filter)?.last_lines(lines)
+    }
+
+    /// Removes all logs of a job.
+    pub fn remove(&self, job: JobId) -> io::Result<()> {
+        match fs::remove_dir_all(self.folder.join(job.to_string())) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn place(&self, name: LogName) -> Place {
+        Place { folder: Arc::clone(&self.folder), name }
+    }
+}
+
+/// Where the files of one log are.
+#[derive(Debug, Clone)]
+struct Place {
+    folder: Arc<Path>,
+    name: LogName,
+}
+
+impl Place {
+    fn job(&self) -> PathBuf {
+        self.folder.join(self.name.job.to_string())
+    }
+
+    fn head(&self) -> PathBuf {
+        self.job().join(format!("{}.{}.log", self.name.number, self.name.attempt))
+    }
+
+    /// The folder of the last segments.
+    fn tail(&self) -> PathBuf {
+        self.job().join(format!("{}.{}.tail", self.name.number, self.name.attempt))
+    }
+
+    /// Padded, so that the order of names is the order of segments.
+    fn segment(&self, number: u64) -> PathBuf {
+        self.tail().join(format!("{number:010}"))
+    }
+}

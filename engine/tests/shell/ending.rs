@@ -58,7 +58,7 @@ fn what_a_script_leaves_behind_ends_with_it() {
 fn a_stop_asks_first() {
     let house = House::new();
     let attempt = house.attempt();
-    let text = r#"trap 'echo bye; exit 0' TERM; echo ready; sleep 1000"#;
+    let text = r"trap 'echo bye; exit 0' TERM; echo ready; sleep 1000";
     let error = block_on(stopped(&attempt, &script(text))).unwrap_err();
     assert!(error.is_cancelled());
     assert_eq!(error.exit().code, Some(0));
@@ -82,7 +82,7 @@ async fn stopped(
 
 fn term_can_be_success() {
     let house = House::new();
-    let text = r#"trap 'exit 0' TERM; echo ready; sleep 1000"#;
+    let text = r"trap 'exit 0' TERM; echo ready; sleep 1000";
     let input = json!({"script": text, "term_is_success": true}).to_string();
     assert!(block_on(stopped(&house.attempt(), &input)).is_ok());
     let input = json!({"script": "echo ready; sleep 1000", "term_is_success": true}).to_string();
@@ -111,7 +111,7 @@ fn sleepers() -> usize {
     let end = format!(".{}\0", tag());
     let is_sleeper = |line: Vec<u8>| {
         let line = String::from_utf8_lossy(&line).into_owned();
-        line.starts_with("sleep\0100") && line.ends_with(&end)
+        line.starts_with("sleep\x00100") && line.ends_with(&end)
     };
     let lines = numbers.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     lines.filter(|line| is_sleeper(line.clone())).count()
@@ -187,9 +187,9 @@ impl Engine {
         let mut child = command.spawn().unwrap();
         let mut lines =
             std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
-        let mut line = || lines.next().unwrap().unwrap();
-        let live = settings(line().into()).live;
-        let marker = line();
+        let mut said = || lines.next().unwrap().unwrap();
+        let live = settings(said().as_ref()).live;
+        let marker = said();
         // The last process to start is below the pipe; all are there when it is.
         block_on(until("the attempt", || sleepers() == 7));
         Self { child, live, marker, _folder: folder }

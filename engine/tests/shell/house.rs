@@ -1,7 +1,7 @@
 //! A folder, a shell and a host for one test.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -71,7 +71,7 @@ impl House {
     }
 
     pub(crate) fn in_folder(folder: tempfile::TempDir) -> Self {
-        let settings = settings(folder.path().to_owned());
+        let settings = settings(folder.path());
         let shell = Arc::new(Shell::new(settings).unwrap());
         let number = u128::from(std::process::id()) << 64 | u128::from(fresh());
         Self { folder, shell, job: JobId::from_u128(number), attempts: AtomicU32::new(0) }
@@ -140,7 +140,7 @@ impl Attempt {
     }
 }
 
-pub(crate) fn settings(folder: PathBuf) -> ShellSettings {
+pub(crate) fn settings(folder: &Path) -> ShellSettings {
     ShellSettings::new(folder.join("work"), folder.join("live"))
 }
 

@@ -145,10 +145,10 @@ fn much_output_takes_no_memory() {
 }
 
 fn an_attempt_costs_little() {
+    const COUNT: u32 = 100;
     let house = House::new();
     crate::house::block_on(async {
         let begun = std::time::Instant::now();
-        const COUNT: u32 = 100;
         for _ in 0..COUNT {
             house.attempt().call(&script("true")).await.unwrap();
         }
