@@ -61,9 +61,7 @@ async fn ask(
     if session.json {
         session.out.line(json(&answer, asked.dry_run));
     } else {
-        for line in lines(&answer, asked.dry_run, &session.data) {
-            session.out.line(line);
-        }
+        session.out.lines(lines(&answer, asked.dry_run, &session.data));
     }
     engine.shutdown().await?;
     Ok(Exit::Done)

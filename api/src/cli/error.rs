@@ -8,7 +8,7 @@ use annals_engine::runtime::{CommandError, EngineError, JobError, StartError, Su
 use serde::Serialize;
 
 use super::text::plain;
-use crate::plan_file::Faults;
+use crate::plan_file::{Fault, Faults};
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,8 @@ pub(super) struct CliError {
     code: &'static str,
     /// A sentence without a full stop, with what to do.
     detail: String,
-    more: More,
+    /// Boxed, because most commands succeed.
+    more: Box<More>,
 }
 
 /// What goes with some errors.
@@ -54,7 +55,7 @@ struct More {
     /// Lines to show before the sentence: faults of a file, a difference.
     lines: Option<String>,
     faults: Option<Faults>,
-    rejection: Option<Box<Rejection>>,
+    rejection: Option<Rejection>,
 }
 
 /// The JSON of an error, much like the problem details of HTTP.
@@ -93,7 +94,7 @@ struct Place<'a> {
 
 impl CliError {
     pub(super) fn new(exit: Exit, code: &'static str, detail: impl Into<String>) -> Self {
-        Self { exit, code, detail: detail.into(), more: More::default() }
+        Self { exit, code, detail: detail.into(), more: Box::default() }
     }
 
     pub(super) fn usage(detail: impl Into<String>) -> Self {
@@ -133,7 +134,7 @@ impl CliError {
     }
 
     fn problem(&self) -> Problem<'_> {
-        let rejection = self.more.rejection.as_deref();
+        let rejection = self.more.rejection.as_ref();
         Problem {
             code: self.code,
             detail: &self.detail,
@@ -155,12 +156,14 @@ impl<'a> Taker<'a> {
 }
 
 fn places(faults: &Faults) -> Vec<Place<'_>> {
-    let place = |fault: &'_ _| {
-        let crate::plan_file::Fault { place, pointer, detail } = fault;
-        let (line, column) = (place.map(|at| at.line), place.map(|at| at.column));
-        Place { pointer, detail, line, column }
-    };
-    faults.list.iter().map(place).collect()
+    faults.list.iter().map(Place::of).collect()
+}
+
+impl<'a> Place<'a> {
+    fn of(fault: &'a Fault) -> Self {
+        let (line, column) = (fault.place.map(|at| at.line), fault.place.map(|at| at.column));
+        Self { pointer: &fault.pointer, detail: &fault.detail, line, column }
+    }
 }
 
 impl From<Faults> for CliError {
@@ -237,10 +240,9 @@ impl From<CommandError> for CliError {
 
 impl From<Rejection> for CliError {
     fn from(rejection: Rejection) -> Self {
-        let exit =
-            if rejection.code == "no_such_task" { Exit::NoSuch } else { Exit::Rejected };
+        let exit = if rejection.code == "no_such_task" { Exit::NoSuch } else { Exit::Rejected };
         let mut error = Self::new(exit, rejection.code, rejection.message.clone());
-        error.more.rejection = Some(Box::new(rejection));
+        error.more.rejection = Some(rejection);
         error
     }
 }

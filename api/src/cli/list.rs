@@ -32,14 +32,13 @@ pub(super) async fn list(args: &ListArgs, mut session: Session) -> Result<Exit, 
     let more = found.len() > args.limit;
     found.truncate(args.limit);
     if session.json {
-        let items = found.iter().filter_map(|row| {
-            RawValue::from_string(dto::Row::of(row).to_json()).ok()
-        });
+        let items =
+            found.iter().filter_map(|row| RawValue::from_string(dto::Row::of(row).to_json()).ok());
         let last = found.last().filter(|_| more).map(|row| row.job.to_string());
-        let list = List { items: items.collect(), next_cursor: last };
-        session.out.line(serde_json::to_string(&list).unwrap_or_default());
+        let answer = List { items: items.collect(), next_cursor: last };
+        session.out.line(serde_json::to_string(&answer).unwrap_or_default());
     } else {
-        found.iter().for_each(|row| session.out.line(line(row)));
+        session.out.lines(found.iter().map(line));
         if more {
             session.out.line(format!("there are more; --limit {} shows them", args.limit * 2));
         }

@@ -46,7 +46,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let json = cli.json;
     let session = Session { data: cli.data, json, out: Out::new() };
     let result = match cli.command {
-        Command::Completions { shell } => completions(shell),
+        Command::Completions { shell } => Ok(completions(shell)),
         command => block_on(dispatch(command, session)),
     };
     match result {
@@ -72,11 +72,11 @@ fn usage(error: &clap::Error, json: bool) -> ExitCode {
     if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() }
 }
 
-fn completions(shell: clap_complete::Shell) -> Result<Exit, CliError> {
+fn completions(shell: clap_complete::Shell) -> Exit {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "annals", &mut script);
     Out::new().bytes(&script);
-    Ok(Exit::Done)
+    Exit::Done
 }
 
 fn block_on(work: impl Future<Output = Result<Exit, CliError>>) -> Result<Exit, CliError> {
@@ -100,6 +100,6 @@ async fn dispatch(command: Command, session: Session) -> Result<Exit, CliError> 
         Command::Resume(args) => commands::resume(args, session).await,
         Command::Skip(args) => commands::skip(args, session).await,
         Command::Remove(args) => commands::remove(args, session).await,
-        Command::Completions { shell } => completions(shell),
+        Command::Completions { shell } => Ok(completions(shell)),
     }
 }

@@ -18,7 +18,7 @@ impl Out {
     }
 
     /// Whether somebody looks at it.
-    pub(super) fn is_terminal(&self) -> bool {
+    pub(super) fn is_terminal() -> bool {
         io::stdout().is_terminal()
     }
 
@@ -31,6 +31,13 @@ impl Out {
     pub(super) fn line(&mut self, line: impl Display) {
         if !self.closed {
             self.closed = writeln!(self.stream, "{line}").is_err();
+        }
+    }
+
+    /// Writes some lines.
+    pub(super) fn lines<L: Display>(&mut self, lines: impl IntoIterator<Item = L>) {
+        for line in lines {
+            self.line(line);
         }
     }
 

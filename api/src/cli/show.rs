@@ -17,18 +17,16 @@ pub(super) async fn show(args: &JobArgs, mut session: Session) -> Result<Exit, C
     if session.json {
         session.out.line(dto::Job::of(job, &dto::Live::new()).to_json());
     } else {
-        header(job).into_iter().for_each(|line| session.out.line(line));
+        session.out.lines(header(job));
         session.out.line("");
         for (number, task) in job.tasks() {
-            lines_of(job, number, task, &session.data).into_iter().for_each(|line| session.out.line(line));
+            session.out.lines(lines_of(job, number, task, &session.data));
         }
         session.out.line("");
-        for line in explain::explain(job, &session.data) {
-            session.out.line(line);
-        }
+        session.out.lines(explain::explain(job, &session.data));
         if let Some(lines) = output(job) {
             session.out.line("output:");
-            lines.lines().for_each(|line| session.out.line(format!("  {}", plain(line))));
+            session.out.lines(lines.lines().map(|line| format!("  {}", plain(line))));
         }
     }
     engine.shutdown().await?;
@@ -66,7 +64,8 @@ fn header(job: &Job) -> Vec<String> {
         add("finished", format!("{}{took}", date(finished)));
     }
     let counts = job.counts();
-    let skipped = if counts.skipped > 0 { format!(", {} skipped", counts.skipped) } else { String::new() };
+    let skipped =
+        if counts.skipped > 0 { format!(", {} skipped", counts.skipped) } else { String::new() };
     add("tasks", format!("{} of {} completed{skipped}", counts.completed, job.total_tasks()));
     add("seq", format!("{} (revision {})", job.seq(), job.revision()));
     if !header.input.is_null() {
@@ -85,8 +84,9 @@ fn lines_of(job: &Job, number: TaskNumber, task: &Task, data: &Path) -> Vec<Stri
     let title = task.spec.title.as_deref().map(plain).unwrap_or_default();
     let status = text::task_status(task.status());
     let (id, place) = (task.spec.id.as_str(), number.0);
-    let mut lines =
-        vec![format!("{place:>4}  {id:<22} {status} {took:>7}{attempts}  {title}").trim_end().to_owned()];
+    let mut lines = vec![
+        format!("{place:>4}  {id:<22} {status} {took:>7}{attempts}  {title}").trim_end().to_owned(),
+    ];
     let failed = |attempt: &&Attempt| attempt.end.is_some();
     let shown = task.attempts().iter().filter(failed);
     lines.extend(shown.flat_map(attempt_lines));

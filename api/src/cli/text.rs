@@ -57,7 +57,7 @@ pub(super) fn date(time: Timestamp) -> String {
 
 fn zoned(time: Timestamp, format: &str) -> String {
     let time = jiff::Timestamp::from_millisecond(time.as_millis());
-    let time = time.unwrap_or(jiff::Timestamp::MAX).to_zoned(TimeZone::system());
+    let time = time.unwrap_or(jiff::Timestamp::MAX).to_zoned_datetime(TimeZone::system());
     time.strftime(format).to_string()
 }
 
@@ -78,10 +78,8 @@ pub(super) fn shell_quoted(argument: &str) -> String {
 
 /// `annals WORDS`, with the store where it is not the usual one.
 pub(super) fn command(words: &str, data: &Path) -> String {
-    let usual = std::env::var_os("ANNALS_DATA").map_or_else(
-        || data == Path::new("./annals-data"),
-        |set| Path::new(&set) == data,
-    );
+    let usual = std::env::var_os("ANNALS_DATA")
+        .map_or_else(|| data == Path::new("./annals-data"), |set| Path::new(&set) == data);
     if usual {
         format!("annals {words}")
     } else {
@@ -91,13 +89,8 @@ pub(super) fn command(words: &str, data: &Path) -> String {
 
 /// A task's status in its colour, padded.
 pub(super) fn task_status(status: TaskStatus) -> String {
-    word(status.as_str(), style(status))
-}
-
-/// A word in a style, padded to the width of the longest status.
-pub(super) fn word(word: &str, style: Style) -> String {
     // Padding before styling: escapes have no width.
-    format!("{word:<11}").style(style).to_string()
+    format!("{status:<11}").style(style(status)).to_string()
 }
 
 /// The style of a task's status.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use annals_engine::log::MemoryDisk;
 use annals_engine::{Engine, Mode};
-use annals_tasks_sdk::plan::{Limits, Plan};
+use annals_tasks_sdk::plan::{Limits, Plan, PlanErrors};
 
 use super::Session;
 use super::args::ValidateArgs;
@@ -34,9 +34,18 @@ pub(super) async fn read(
         Overrides::read(input, sets).map_err(|error| CliError::usage(error.to_string()))?;
     let file = PlanFile::read(file)?;
     let plan = file.plan(&overrides, &Limits::default())?;
-    // Kinds and their inputs are known to an engine only. This one has no store.
-    let engine = Engine::open(".").log(Box::new(MemoryDisk::new().open())).mode(Mode::Hold);
-    let checked = engine.start().await?.check(&plan);
-    checked.map_err(|errors| file.faults(&errors, &overrides))?;
+    check(&plan).await?.map_err(|errors| file.faults(&errors, &overrides))?;
     Ok(plan)
+}
+
+/// Kinds and their inputs are known to an engine only. This one has no store, and a folder that
+/// is gone when it is.
+async fn check(plan: &Plan) -> Result<Result<(), PlanErrors>, CliError> {
+    let dir = std::env::temp_dir().join(format!("annals-check-{}", uuid::Uuid::now_v7()));
+    let builder = Engine::open(&dir).log(Box::new(MemoryDisk::new().open())).mode(Mode::Hold);
+    let engine = builder.start().await;
+    let checked = engine.map(|engine| engine.check(plan));
+    // What cannot be removed is an empty folder among temporary ones.
+    let _ = std::fs::remove_dir_all(&dir);
+    Ok(checked?)
 }

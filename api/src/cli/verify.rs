@@ -36,7 +36,7 @@ pub(super) async fn verify(mut session: Session) -> Result<Exit, CliError> {
     if session.json {
         session.out.line(serde_json::to_string(&report).unwrap_or_default());
     } else {
-        report.lines().into_iter().for_each(|line| session.out.line(plain(&line)));
+        session.out.lines(report.lines().iter().map(|line| plain(line)));
     }
     Ok(if report.sound { Exit::Done } else { Exit::Failed })
 }
@@ -68,7 +68,8 @@ impl Report {
         ));
         if self.unknown_events > 0 {
             let count = self.unknown_events;
-            lines.push(format!("{count} events were written by a newer build, which can read them"));
+            lines
+                .push(format!("{count} events were written by a newer build, which can read them"));
         }
         lines
     }
