@@ -4,7 +4,7 @@ use std::path::Path;
 
 use annals_engine::job::{Intent, Job, JobStatus, TaskStatus, Waiting};
 
-use super::text::{command, date, plain};
+use super::text::{brief, command, date};
 
 /// Sentences that say why the job does not move and what makes it move.
 pub(super) fn explain(job: &Job, data: &Path) -> Vec<String> {
@@ -21,8 +21,17 @@ pub(super) fn explain(job: &Job, data: &Path) -> Vec<String> {
             lines
         }
         (JobStatus::Paused, _) => {
-            let why = if job.error().is_some() { failure(job) } else { "it is held".into() };
-            vec![why, format!("`{go_on}` resumes it")]
+            let mut lines = vec![format!("`{go_on}` resumes it")];
+            if let Some((_, number)) = job.error() {
+                lines.insert(0, failure(job));
+                let task = number.and_then(|number| job.task(number));
+                let id = task.map_or("", |task| task.spec.id.as_str());
+                let skip = command(&format!("skip {} {id}", job.id()), data);
+                lines.push(format!("`{skip}` goes on without that task"));
+            } else {
+                lines.insert(0, "it is held".into());
+            }
+            lines
         }
         (JobStatus::Running, intent) => {
             let mut lines = waits(job);
@@ -45,10 +54,10 @@ fn ended(intent: Intent) -> &'static str {
 
 fn failure(job: &Job) -> String {
     let Some((error, number)) = job.error() else { return "it has failed".into() };
-    let first = plain(error.message.lines().next().unwrap_or_default());
+    let point = brief(&error.message);
     match number.and_then(|number| job.task(number)) {
-        Some(task) => format!("task {} failed: {first} [{}]", task.spec.id, error.code),
-        None => format!("it failed: {first} [{}]", error.code),
+        Some(task) => format!("task {} failed: {point} [{}]", task.spec.id, error.code),
+        None => format!("it failed: {point} [{}]", error.code),
     }
 }
 

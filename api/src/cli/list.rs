@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::args::ListArgs;
 use super::error::{CliError, Exit};
-use super::text::{date, job_status, plain};
+use super::text::{brief, date, job_status, plain};
 use super::{Session, store};
 use crate::dto;
 
@@ -55,9 +55,8 @@ fn line(row: &JobRow) -> String {
     let mut line =
         format!("{}  {}  {status}{space} {done:>3}/{total:<3}  {name}", row.job, date(row.created));
     if let Some(error) = &row.error {
-        let first = error.message.lines().next().unwrap_or_default();
         line.push_str(": ");
-        line.push_str(&plain(first));
+        line.push_str(&brief(&error.message));
     }
     line
 }

@@ -34,6 +34,16 @@ fn is_odd(c: char) -> bool {
     c.is_control() || turns
 }
 
+/// The point of a message in one line: its first line, and the last where the first leads to it.
+pub(super) fn brief(message: &str) -> String {
+    let mut lines = message.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default();
+    match lines.next_back() {
+        Some(last) if first.ends_with(':') => format!("{} {}", plain(first), plain(last.trim())),
+        _ => plain(first).into_owned(),
+    }
+}
+
 /// A duration as short as it can be read: `0.3 s`, `12 s`, `2m 05s`, `1h 02m`.
 pub(super) fn duration(duration: Duration) -> String {
     let (millis, seconds) = (duration.as_millis(), duration.as_secs());
@@ -126,6 +136,14 @@ mod tests {
         assert_eq!(plain("grün ✓"), "grün ✓");
         assert_eq!(plain("\u{1b}[31mred\0\r\n"), "\\u{1b}[31mred\\u{0}\\r\\n");
         assert_eq!(plain("a\u{202e}b\u{9b}"), "a\\u{202e}b\\u{9b}");
+    }
+
+    #[test]
+    fn a_message_of_many_lines_has_its_point_in_one() {
+        assert_eq!(brief("exit code 1:\nfirst\nlast\n"), "exit code 1: last");
+        assert_eq!(brief("one\ntwo"), "one");
+        assert_eq!(brief("alone:"), "alone:");
+        assert_eq!(brief(""), "");
     }
 
     #[test]

@@ -90,13 +90,12 @@ fn same(stored: &Plan, now: &Plan) -> bool {
 }
 
 fn changed(row: &JobRow, stored: &Plan, now: &Plan, source: &str, session: &Session) -> CliError {
-    let (id, file) = (row.job, text::shell_quoted(source));
+    let (id, status) = (row.job, row.status);
     let with_stored = text::command(&format!("run --job {id}"), &session.data);
-    let anew = text::command(&format!("run {file} --new"), &session.data);
     let detail = format!(
-        "{source} has changed since job {id} was started, which is {}; `{with_stored}` goes on with \
-         the plan that it was started with (--job {id}), `{anew}` starts a new job (--new)",
-        row.status
+        "{source} has changed since its job {id} was started, which is {status}; `{with_stored}` \
+         goes on with the plan that it was started with, the same command with --new starts a \
+         new job"
     );
     let lines = difference::difference(&stored.to_json(), &now.to_json(), &row.job.to_string());
     CliError::new(Exit::Rejected, "plan_changed", detail).after_lines(lines)

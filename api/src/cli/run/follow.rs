@@ -104,6 +104,10 @@ async fn show(
             if run.session.json {
                 run.session.out.line(events::shape(&snapshot.job, logged).to_json());
             } else {
+                // What runs and waits moves on a terminal; only what is over stays there.
+                if screen.is_drawn() && lines::is_passing(&logged.recorded.event) {
+                    continue;
+                }
                 for line in lines::of(&logged.recorded, &snapshot.job, &run.session.data) {
                     screen.print(&line, &mut run.session.out);
                 }

@@ -26,6 +26,14 @@ pub(super) fn of(recorded: &Recorded, job: &Job, data: &Path) -> Vec<String> {
     lines
 }
 
+/// Whether what an event says is shown by the task's own line while it holds.
+pub(super) fn is_passing(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::AttemptStarted { .. } | Event::TaskWaiting { .. } | Event::RetryScheduled { .. }
+    )
+}
+
 struct Change<'a> {
     task: &'a str,
     status: Word,

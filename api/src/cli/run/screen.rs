@@ -51,7 +51,6 @@ impl Screen {
         let Some(terminal) = &mut self.0 else { return };
         terminal.frame += 1;
         let lines = lines(snapshot, terminal.frame);
-        terminal.bars.truncate(lines.len().max(terminal.bars.len()));
         while terminal.bars.len() > lines.len() {
             if let Some(bar) = terminal.bars.pop() {
                 terminal.all.remove(&bar);
@@ -60,14 +59,13 @@ impl Screen {
         while terminal.bars.len() < lines.len() {
             let bar = terminal.all.add(ProgressBar::no_length());
             bar.set_style(
-                ProgressStyle::with_template("{msg}")
+                ProgressStyle::with_template("{wide_msg}")
                     .unwrap_or_else(|_| ProgressStyle::default_spinner()),
             );
             terminal.bars.push(bar);
         }
         for (bar, line) in terminal.bars.iter().zip(lines) {
             bar.set_message(line);
-            bar.tick();
         }
     }
 

@@ -5,7 +5,7 @@ use annals_engine::job::{Job, JobStatus, Task};
 use super::Run;
 use crate::cli::error::Exit;
 use crate::cli::show::output;
-use crate::cli::text::{command, duration, job_status, plain};
+use crate::cli::text::{brief, command, duration, job_status, plain};
 
 /// What a new job begins with.
 pub(super) fn begins(job: &Job) -> String {
@@ -52,13 +52,13 @@ pub(super) fn ends(job: &Job, exit: Exit, run: &Run) -> Vec<String> {
 
 fn failure(job: &Job, run: &Run) -> Vec<String> {
     let Some((error, number)) = job.error() else { return Vec::new() };
-    let first = plain(error.message.lines().next().unwrap_or_default());
+    let point = brief(&error.message);
     let code = plain(&error.code);
     let Some(task) = number.and_then(|number| job.task(number)) else {
-        return vec![format!("  error:  {first} [{code}]")];
+        return vec![format!("  error:  {point} [{code}]")];
     };
     let id = &task.spec.id;
-    let mut lines = vec![format!("  error:  task {id}: {first} [{code}]")];
+    let mut lines = vec![format!("  error:  task {id}: {point} [{code}]")];
     if has_log(task) {
         let words = format!("logs {} {id}", job.id());
         lines.push(format!("  log:    {}", command(&words, &run.session.data)));
