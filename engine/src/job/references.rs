@@ -1,11 +1,14 @@
 //! Data flow: what a task is given, what the job gives, and who takes whose output.
 
 use annals_tasks_sdk::Payload;
-use annals_tasks_sdk::plan::{Found, Reference, references, resolve};
+use annals_tasks_sdk::plan::{Found, Reference, Unresolved, references, resolve_within};
 
 use super::event::{Failure, TaskNumber};
 use super::state::{Job, Task};
 use super::status::TaskStatus;
+
+/// A template that takes large outputs many times over grows no further than this.
+const FILLED_MAX: usize = 16 << 20;
 
 /// A place where the output of a task is taken, without a default.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +37,12 @@ impl Job {
     }
 
     fn fill(&self, template: &Payload) -> Result<Payload, Failure> {
-        resolve(template, |reference| self.value_of(reference)).map_err(|missing| {
-            let Found { pointer, reference } = *missing;
+        let filled = resolve_within(template, FILLED_MAX, |reference| self.value_of(reference));
+        filled.map_err(|unresolved| {
+            let Found { pointer, reference } = match unresolved {
+                Unresolved::Missing(missing) => *missing,
+                too_large => return Failure::new("input_too_large", too_large.to_string()),
+            };
             let what = match reference {
                 Reference::Output { task, pointer, .. } => {
                     format!("task {task:?} has no output at {pointer:?}")

@@ -1,9 +1,8 @@
 //! Actions: what a turn wants done, once the events that it was decided on are durable.
 
-use std::sync::Arc;
-
 use annals_tasks_sdk::{JobId, TaskError, TaskResult};
 
+use super::attempt::Attempt;
 use super::executor::Entry;
 use super::message::Reply;
 use super::turn::{Loop, THIS_TURN};
@@ -78,8 +77,24 @@ impl Loop {
         let Some(running) = executor.running(task).filter(|live| live.attempt == attempt) else {
             return;
         };
-        let shared = Arc::clone(&self.shared);
-        super::attempt::spawn(shared, self.index, executor, running);
+        let attempt = Attempt::new(&self.shared, self.index, executor, running);
+        self.starting.extend(attempt);
+    }
+
+    /// Starts the attempts of a turn together: one hand-over to the other threads, not one each.
+    pub(super) fn start_attempts(&mut self) {
+        self.started = self.starting.len();
+        let tasks = &self.shared.tasks;
+        if let [_] = self.starting[..] {
+            self.starting.drain(..).for_each(|attempt| drop(tasks.spawn(attempt.run())));
+        } else if !self.starting.is_empty() {
+            let starting = std::mem::take(&mut self.starting);
+            tasks.spawn(async move {
+                for attempt in starting {
+                    tokio::spawn(attempt.run());
+                }
+            });
+        }
     }
 
     fn stop(&mut self, job: JobId, task: TaskNumber, attempt: u32) {

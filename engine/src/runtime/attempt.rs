@@ -8,7 +8,7 @@ use annals_tasks_sdk::cancel::CancellationToken;
 use annals_tasks_sdk::context::Host;
 use annals_tasks_sdk::duration::format_duration;
 use annals_tasks_sdk::{
-    AttemptId, Done, Handler, JobId, Payload, Progress, Stream, TaskContext, TaskError, TaskResult,
+    AttemptId, Done, Handler, Payload, Progress, Stream, TaskContext, TaskError, TaskResult,
 };
 use async_trait::async_trait;
 use tokio::sync::oneshot;
@@ -19,7 +19,7 @@ use super::executor::{Executor, Outputs, Running};
 use super::message::{LiveCell, Message};
 use super::panics::Guarded;
 use super::registry::Behaviour;
-use crate::job::{LogSize, Outcome, Report, TaskNumber, ValueDigest};
+use crate::job::{Failure, LogSize, Outcome, Report, TaskNumber, ValueDigest};
 use crate::steplog::AttemptLog;
 
 /// Longer messages are cut: the step log has the whole.
@@ -27,58 +27,23 @@ const MESSAGE_MAX: usize = 16 * 1024;
 /// How long an attempt may take to end when its task says nothing of it.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// An attempt that is about to run. One allocation carries it, its context's host included.
+pub(super) struct Attempt(Arc<Carried>);
+
 /// What an attempt needs to run.
-struct Attempt {
+struct Carried {
     shared: Arc<Shared>,
     home: usize,
-    number: TaskNumber,
     id: AttemptId,
     handler: Arc<dyn Handler>,
-    input: Result<Payload, TaskError>,
+    input: Result<Payload, Failure>,
     checkpoint: Option<ValueDigest>,
     timeout: Option<Duration>,
     grace: Duration,
     token: CancellationToken,
-    host: Arc<AttemptHost>,
-}
-
-/// Starts an attempt whose start is durable.
-pub(super) fn spawn(shared: Arc<Shared>, home: usize, executor: &Executor, running: &Running) {
-    let job = &executor.job;
-    let Some(task) = job.task(running.task) else { return };
-    let kind = shared.registry.behaviour(task.spec.kind.as_str());
-    let Some(Behaviour::Run { handler, .. }) = kind else { return };
-    let id = AttemptId {
-        job: job.id(),
-        task: task.spec.id.clone(),
-        number: running.task.0,
-        attempt: running.attempt,
-    };
-    let host = Arc::new(AttemptHost {
-        shared: Arc::clone(&shared),
-        home,
-        job: job.id(),
-        task: running.task,
-        attempt: running.attempt,
-        live: Arc::clone(&running.live),
-        outputs: Arc::clone(&executor.outputs),
-        log: shared.steplogs.open(&id),
-    });
-    let input = job.input_of(task);
-    let attempt = Attempt {
-        home,
-        number: running.task,
-        id,
-        handler: Arc::clone(handler),
-        input: input.map_err(|missing| TaskError::new(&missing.code, &missing.message).give_up()),
-        checkpoint: task.checkpoint().map(|checkpoint| checkpoint.value),
-        timeout: task.spec.policy.timeout,
-        grace: task.spec.policy.cancel_grace.unwrap_or(GRACE),
-        token: running.token.clone(),
-        host,
-        shared: Arc::clone(&shared),
-    };
-    shared.tasks.spawn(attempt.run());
+    live: LiveCell,
+    outputs: Arc<Outputs>,
+    log: AttemptLog,
 }
 
 /// Why an attempt was told to stop.
@@ -90,21 +55,62 @@ enum Told {
 }
 
 impl Attempt {
-    async fn run(self) {
-        let AttemptId { job, task, attempt, .. } = &self.id;
+    /// An attempt whose start is durable.
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        home: usize,
+        executor: &Executor,
+        running: &Running,
+    ) -> Option<Self> {
+        let job = &executor.job;
+        let task = job.task(running.task)?;
+        let kind = shared.registry.behaviour(task.spec.kind.as_str());
+        let Some(Behaviour::Run { handler, .. }) = kind else { return None };
+        let policy = &task.spec.policy;
+        let id = AttemptId {
+            job: job.id(),
+            task: task.spec.id.clone(),
+            number: running.task.0,
+            attempt: running.attempt,
+        };
+        let log = shared.steplogs.open(&id);
+        Some(Self(Arc::new(Carried {
+            shared: Arc::clone(shared),
+            home,
+            id,
+            handler: Arc::clone(handler),
+            input: job.input_of(task),
+            checkpoint: task.checkpoint().map(|checkpoint| checkpoint.value),
+            timeout: policy.timeout,
+            grace: policy.cancel_grace.unwrap_or(GRACE),
+            token: running.token.clone(),
+            live: Arc::clone(&running.live),
+            outputs: Arc::clone(&executor.outputs),
+            log,
+        })))
+    }
+
+    /// Runs it until it is really over, and reports.
+    pub(super) async fn run(self) {
+        let carried = &self.0;
         // The step log finds its attempt by these fields.
+        let AttemptId { job, task, number, attempt } = &carried.id;
         let span = tracing::info_span!("attempt", job = %job, task = %task, attempt = attempt);
-        let outcome = self.outcome().instrument(span).await;
+        let outcome = if span.is_disabled() {
+            self.outcome().await
+        } else {
+            self.outcome().instrument(span).await
+        };
         let log = self.finish_log().await;
-        let report = Report::Ended { task: self.number, attempt: *attempt, outcome, log };
-        self.shared.tell(self.home, Message::Report { job: *job, report });
+        let report = Report::Ended { task: TaskNumber(*number), attempt: *attempt, outcome, log };
+        carried.shared.tell(carried.home, Message::Report { job: *job, report });
     }
 
     async fn finish_log(&self) -> LogSize {
-        if self.host.log.bytes() == 0 {
+        if self.0.log.bytes() == 0 {
             return LogSize::default();
         }
-        let log = self.host.log.clone();
+        let log = self.0.log.clone();
         tokio::task::spawn_blocking(move || log.finish()).await.unwrap_or_default()
     }
 
@@ -116,29 +122,27 @@ impl Attempt {
     }
 
     async fn prepare(&self) -> TaskResult<(TaskContext, CancellationToken, Payload)> {
-        let input = match &self.input {
-            Ok(input) => input.clone(),
-            Err(error) => {
-                return Err(TaskError::new(error.code(), error.message()).give_up());
-            }
-        };
-        let checkpoint = match self.checkpoint {
+        let carried = &self.0;
+        let input = carried
+            .input
+            .as_ref()
+            .map_err(|missing| TaskError::new(&missing.code, &missing.message).give_up())?;
+        let checkpoint = match carried.checkpoint {
             Some(digest) => Some(self.read_checkpoint(digest).await?),
             None => None,
         };
-        let host: Arc<dyn Host> = Arc::clone(&self.host) as _;
-        let cx = TaskContext::new(self.id.clone(), self.token.clone(), checkpoint, host);
+        let host: Arc<dyn Host> = Arc::clone(carried) as _;
+        let cx = TaskContext::new(carried.id.clone(), carried.token.clone(), checkpoint, host);
+        if !carried.handler.ends_itself() {
+            return Ok((cx, carried.token.clone(), input.clone()));
+        }
         let grace_over = CancellationToken::new();
-        let cx = if self.handler.ends_itself() {
-            cx.with_grace_over(grace_over.clone())
-        } else {
-            cx
-        };
-        Ok((cx, grace_over, input))
+        Ok((cx.with_grace_over(grace_over.clone()), grace_over, input.clone()))
     }
 
     async fn read_checkpoint(&self, digest: ValueDigest) -> TaskResult<Payload> {
-        let (reader, job, task) = (Arc::clone(&self.shared.reader), self.id.job, self.number.0);
+        let (reader, job, task) =
+            (Arc::clone(&self.0.shared.reader), self.0.id.job, self.0.id.number);
         let read = tokio::task::spawn_blocking(move || reader.value(job, task, &digest)).await;
         let unreadable = |why: String| {
             TaskError::new("checkpoint_unreadable", format!("the checkpoint cannot be read: {why}"))
@@ -156,10 +160,10 @@ impl Attempt {
         grace_over: CancellationToken,
         input: Payload,
     ) -> Outcome {
-        let mut future = Guarded::new(self.handler.call(cx, input));
-        let clock = &self.shared.clock;
+        let mut future = Guarded::new(self.0.handler.call(cx, input));
+        let clock = &self.0.shared.clock;
         let timeout = async {
-            match self.timeout {
+            match self.0.timeout {
                 Some(timeout) => clock.sleep(timeout).await,
                 None => std::future::pending().await,
             }
@@ -167,15 +171,15 @@ impl Attempt {
         let told = tokio::select! {
             biased;
             result = future.run() => return self.classify(Told::Nothing, result),
-            () = self.token.cancelled() => Told::ToStop,
+            () = self.0.token.cancelled() => Told::ToStop,
             () = timeout => Told::TimedOut,
         };
-        self.token.cancel();
+        self.0.token.cancel();
         let result = tokio::select! {
             biased;
             result = future.run() => result,
-            () = clock.sleep(self.grace) => {
-                if self.handler.ends_itself() {
+            () = clock.sleep(self.0.grace) => {
+                if self.0.handler.ends_itself() {
                     grace_over.cancel();
                     future.run().await
                 } else {
@@ -194,7 +198,7 @@ impl Attempt {
         match (told, result.and_then(|done| self.within_limits(done)).map_err(shorten)) {
             (Told::Nothing | Told::ToStop, Ok(done)) => Outcome::Completed(done),
             // The order to stop may have come just as the task answered that it had seen it.
-            (Told::Nothing, Err(error)) if error.is_cancelled() && self.token.is_cancelled() => {
+            (Told::Nothing, Err(error)) if error.is_cancelled() && self.0.token.is_cancelled() => {
                 Outcome::Interrupted(error)
             }
             (Told::Nothing, Err(error)) => Outcome::Failed(error),
@@ -204,7 +208,7 @@ impl Attempt {
     }
 
     fn timed_out(&self, error: Option<TaskError>) -> TaskError {
-        let limit = format_duration(self.timeout.unwrap_or_default());
+        let limit = format_duration(self.0.timeout.unwrap_or_default());
         let message = format!("the attempt took longer than its timeout of {limit}");
         let timed_out = TaskError::new("timed_out", message);
         let Some(error) = error else { return timed_out };
@@ -216,7 +220,8 @@ impl Attempt {
     }
 
     fn within_limits(&self, done: Done) -> TaskResult<Done> {
-        let (bytes, limit) = (done.output.as_str().len(), self.shared.settings.limits.payload_bytes);
+        let (bytes, limit) =
+            (done.output.as_str().len(), self.0.shared.settings.limits.payload_bytes);
         if bytes <= limit {
             return Ok(done);
         }
@@ -235,20 +240,9 @@ fn shorten(error: TaskError) -> TaskError {
     error.with_message(message)
 }
 
-/// Carries the calls of an attempt's context.
-struct AttemptHost {
-    shared: Arc<Shared>,
-    home: usize,
-    job: JobId,
-    task: TaskNumber,
-    attempt: u32,
-    live: LiveCell,
-    outputs: Arc<Outputs>,
-    log: AttemptLog,
-}
-
+/// The calls of an attempt's context.
 #[async_trait]
-impl Host for AttemptHost {
+impl Host for Carried {
     fn progress(&self, progress: Option<Progress>, message: Option<String>) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.progress = progress.or(live.progress);
@@ -260,11 +254,13 @@ impl Host for AttemptHost {
     async fn checkpoint(&self, value: Payload) -> TaskResult<()> {
         let (bytes, limit) = (value.as_str().len(), self.shared.settings.limits.payload_bytes);
         if bytes > limit {
-            let message = format!("the checkpoint has {bytes} bytes, more than the limit of {limit}");
+            let message =
+                format!("the checkpoint has {bytes} bytes, more than the limit of {limit}");
             return Err(TaskError::new("checkpoint_too_large", message).give_up());
         }
         let (reply, answer) = oneshot::channel();
-        let (job, task, attempt) = (self.job, self.task, self.attempt);
+        let (job, attempt) = (self.id.job, self.id.attempt);
+        let task = TaskNumber(self.id.number);
         self.shared.tell(self.home, Message::Checkpoint { job, task, attempt, value, reply });
         // The engine stops when it cannot write; nothing the attempt does counts any more then.
         answer.await.unwrap_or_else(|_| Err(TaskError::cancelled()))

@@ -160,7 +160,9 @@ impl Loop {
     ) {
         let older = |id: &JobId| before.is_none_or(|before| *id < before);
         let mut ids: Vec<JobId> = self.dirty.iter().copied().filter(older).collect();
-        ids.extend(self.leaving.0.keys().copied().filter(|id| older(id) && !self.dirty.contains(id)));
+        ids.extend(
+            self.leaving.0.keys().copied().filter(|id| older(id) && !self.dirty.contains(id)),
+        );
         ids.sort_unstable_by(|a, b| b.cmp(a));
         ids.truncate(limit);
         let rows = ids.iter().filter_map(|id| self.row_of(*id)).collect();

@@ -36,8 +36,11 @@ impl Loop {
         let rule = self.shared.settings.losses;
         loop {
             let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { return };
-            let effects: Vec<Effect> =
-                executor.job.effects(self.now, rule).take(executor.running.len() * 2 + WANTS_MAX + 1).collect();
+            let effects: Vec<Effect> = executor
+                .job
+                .effects(self.now, rule)
+                .take(executor.running.len() * 2 + WANTS_MAX + 1)
+                .collect();
             let mut wake = None;
             let mut changed = false;
             for effect in &effects {
@@ -205,7 +208,8 @@ impl Loop {
             return;
         }
         let wants = |task: TaskNumber| {
-            let is_it = |effect: &Effect| matches!(effect, Effect::Want { task: at, .. } if *at == task);
+            let is_it =
+                |effect: &Effect| matches!(effect, Effect::Want { task: at, .. } if *at == task);
             effects.iter().any(is_it)
         };
         let stale = executor.wanting.iter().copied().filter(|wanting| !wants(wanting.task));

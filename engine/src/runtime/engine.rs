@@ -15,6 +15,7 @@ use super::builder::Builder;
 use super::clock::Clock;
 use super::error::{EngineError, SubmitError};
 use super::handle::{JobHandle, OutputHandle};
+use super::inbox::Inbox;
 use super::message::{Envelope, Message, Reply};
 use super::pool::Pools;
 use super::registry::Registry;
@@ -41,7 +42,7 @@ pub(super) struct Shared {
     pub(super) reader: Arc<dyn LogReader>,
     pub(super) settings: Settings,
     pub(super) views: Progress,
-    pub(super) inboxes: Arc<Vec<super::message::Inbox>>,
+    pub(super) inboxes: Arc<Vec<Inbox>>,
     pub(super) steplogs: StepLogs,
     /// Where attempts run, apart from the program's own runtime: a task that blocks its thread
     /// blocks other tasks at worst, never the program or the engine.
@@ -66,7 +67,7 @@ impl Shared {
     /// Sends a loop a message of the engine's own.
     pub(super) fn tell(&self, home: usize, message: Message) {
         // A loop that is gone has been closed: nothing is to be told any more.
-        let _ = self.inboxes[home].send(Envelope { message, permit: None });
+        self.inboxes[home].send(Envelope { message, permit: None });
     }
 
     fn tell_all(&self, message: impl Fn() -> Message) {
@@ -118,7 +119,8 @@ impl Shared {
         let permit = self.permit().await?;
         let (reply, answer) = oneshot::channel();
         let envelope = Envelope { message: message(reply), permit: Some(permit) };
-        self.inboxes[home].send(envelope).map_err(|_| self.why())?;
+        // A refused message drops its reply, which the next line hears of.
+        self.inboxes[home].send(envelope);
         answer.await.map_err(|_| self.why())
     }
 
@@ -175,7 +177,11 @@ impl Engine {
     }
 
     /// Submits a job of a workflow that is known by name only.
-    pub async fn submit_named(&self, name: &str, input: &Payload) -> Result<JobHandle, SubmitError> {
+    pub async fn submit_named(
+        &self,
+        name: &str,
+        input: &Payload,
+    ) -> Result<JobHandle, SubmitError> {
         let workflows = &self.0.shared.registry.workflows;
         let maker = workflows.get(name).ok_or_else(|| SubmitError::UnknownWorkflow {
             name: name.into(),
@@ -226,8 +232,7 @@ impl Engine {
         let viewed = blocking(move || reader.job_rows(before, limit)).await?;
         rows.extend(viewed.into_iter().map(|row| (row.job, row)));
         for home in 0..shared.inboxes.len() {
-            let newer =
-                shared.ask(home, |reply| Message::Rows { before, limit, reply }).await??;
+            let newer = shared.ask(home, |reply| Message::Rows { before, limit, reply }).await??;
             rows.extend(newer.into_iter().map(|row| (row.job, row)));
         }
         Ok(rows.into_values().rev().take(limit).collect())
@@ -334,4 +339,3 @@ pub(super) async fn blocking<T: Send + 'static>(
     let read = tokio::task::spawn_blocking(read).await;
     read.map_err(|_| EngineError::Stopped)?.map_err(EngineError::from)
 }
-

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use annals_tasks_sdk::cancel::CancellationToken;
-use annals_tasks_sdk::{JobId, Payload, TaskId, Timestamp};
+use annals_tasks_sdk::{Payload, TaskId, Timestamp};
 
 use super::error::JobError;
+use super::ids::JobMap;
 use super::message::{LiveCell, Reply, Snapshot};
 use super::pool::PoolId;
 use crate::job::{Event, Job, Recorded, TaskNumber};
@@ -177,7 +178,7 @@ pub(super) enum Entry {
     Parked(Parked),
 }
 
-pub(super) type Entries = HashMap<JobId, Entry>;
+pub(super) type Entries = JobMap<Entry>;
 
 /// The outputs of a job's tasks, for attempts that ask for them.
 #[derive(Debug, Default)]

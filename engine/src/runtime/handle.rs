@@ -85,9 +85,7 @@ impl JobHandle {
             row.events.into_iter().zip(places)
         });
         let events = events.filter(|(recorded, _)| recorded.seq > after).take(limit);
-        Ok(events
-            .map(|(recorded, (position, hash))| Logged { position, hash, recorded })
-            .collect())
+        Ok(events.map(|(recorded, (position, hash))| Logged { position, hash, recorded }).collect())
     }
 }
 

@@ -1,7 +1,6 @@
 //! What is sent to a loop, and what comes back.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
 use annals_tasks_sdk::{JobId, Payload, Progress, TaskResult, Timestamp};
@@ -13,10 +12,6 @@ use crate::job::{Command, Event, Job, Origin, Recorded, Report, TaskNumber};
 use crate::log::{Durable, JobRow, Position};
 
 pub(super) type Reply<T> = oneshot::Sender<T>;
-
-/// A loop's inbox. Commands from outside are bounded by permits; what the engine tells itself is
-/// bounded by what it has started.
-pub(super) type Inbox = mpsc::Sender<Envelope>;
 
 /// Who asks, and under which conditions.
 #[derive(Debug, Clone, Default)]
@@ -62,15 +57,45 @@ pub(super) type LiveCell = Arc<Mutex<Live>>;
 
 /// What is sent to a loop.
 pub(super) enum Message {
-    Submit { job: JobId, events: Vec<Event>, origin: Origin, reply: Reply<Result<(), SubmitError>> },
-    Command { job: JobId, command: Command, ask: Ask, reply: Reply<Result<Answer, CommandError>> },
-    Snapshot { job: JobId, reply: Reply<Result<Snapshot, JobError>> },
-    Changed { job: JobId, after: u64, reply: Reply<Result<u64, JobError>> },
-    Ended { job: JobId, reply: Reply<Result<Snapshot, JobError>> },
+    Submit {
+        job: JobId,
+        events: Vec<Event>,
+        origin: Origin,
+        reply: Reply<Result<(), SubmitError>>,
+    },
+    Command {
+        job: JobId,
+        command: Command,
+        ask: Ask,
+        reply: Reply<Result<Answer, CommandError>>,
+    },
+    Snapshot {
+        job: JobId,
+        reply: Reply<Result<Snapshot, JobError>>,
+    },
+    Changed {
+        job: JobId,
+        after: u64,
+        reply: Reply<Result<u64, JobError>>,
+    },
+    Ended {
+        job: JobId,
+        reply: Reply<Result<Snapshot, JobError>>,
+    },
     /// Where a job's history stands: the position of its last row.
-    Head { job: JobId, reply: Reply<Result<Position, JobError>> },
-    Rows { before: Option<JobId>, limit: usize, reply: Reply<Result<Vec<JobRow>, EngineError>> },
-    Report { job: JobId, report: Report },
+    Head {
+        job: JobId,
+        reply: Reply<Result<Position, JobError>>,
+    },
+    Rows {
+        before: Option<JobId>,
+        limit: usize,
+        reply: Reply<Result<Vec<JobRow>, EngineError>>,
+    },
+    Report {
+        job: JobId,
+        report: Report,
+    },
     Checkpoint {
         job: JobId,
         task: TaskNumber,
@@ -81,8 +106,13 @@ pub(super) enum Message {
     Granted(Waiter),
     Durable(Durable),
     Views(Arc<super::views::Round>),
-    Recover { reply: Reply<Result<(), EngineError>> },
-    Quiesce { interrupt: bool, quiet: Reply<()> },
+    Recover {
+        reply: Reply<Result<(), EngineError>>,
+    },
+    Quiesce {
+        interrupt: bool,
+        quiet: Reply<()>,
+    },
     /// The clock was moved by hand.
     Look,
     Close,

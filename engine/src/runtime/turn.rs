@@ -3,7 +3,7 @@
 //!
 //! A loop is a value that is turned by a thread; nothing in it waits.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use annals_tasks_sdk::{JobId, Timestamp};
@@ -11,9 +11,11 @@ use tokio::sync::oneshot;
 
 use super::act::Action;
 use super::agenda::Agenda;
+use super::attempt::Attempt;
 use super::engine::Shared;
 use super::error::EngineError;
 use super::executor::{Entries, Entry, Executor, Running};
+use super::ids::{JobMap, JobSet};
 use super::message::{Envelope, Message};
 use super::pool::Waiter;
 use crate::job::{Command, Context, Origin, Recorded, Report, StepError, step};
@@ -43,16 +45,20 @@ pub(super) struct Loop {
     /// What is to be done when commits are durable, in their order.
     pub(super) pending: VecDeque<(Ticket, Action)>,
     pub(super) durable: Ticket,
+    /// Attempts whose start has become durable in this turn.
+    pub(super) starting: Vec<Attempt>,
     /// Rows of changed jobs that are not loaded, for lists and the next checkpoint.
-    pub(super) rows: HashMap<JobId, JobRow>,
+    pub(super) rows: JobMap<JobRow>,
     /// Changed jobs, whose rows the views do not have yet.
-    pub(super) dirty: HashSet<JobId>,
+    pub(super) dirty: JobSet,
     /// Rows that are on their way into the views, and up to where these will be right then.
-    pub(super) leaving: (HashMap<JobId, JobRow>, Position),
-    pub(super) broken: HashMap<JobId, String>,
+    pub(super) leaving: (JobMap<JobRow>, Position),
+    pub(super) broken: JobMap<String>,
     /// Attempts whose job was given up while they ran.
     pub(super) orphans: Vec<Running>,
     pub(super) live: usize,
+    /// How many attempts the last turn started.
+    pub(super) started: usize,
     pub(super) loaded: usize,
     pub(super) dispatching: bool,
     pub(super) quiet: Vec<oneshot::Sender<()>>,
@@ -66,19 +72,21 @@ impl Loop {
             index,
             now: shared.clock.now(),
             shared,
-            entries: Entries::new(),
+            entries: Entries::default(),
             agenda: Agenda::default(),
             touched: VecDeque::new(),
             granted: VecDeque::new(),
             ready: Vec::new(),
             pending: VecDeque::new(),
             durable: Ticket::default(),
-            rows: HashMap::new(),
-            dirty: HashSet::new(),
-            leaving: (HashMap::new(), Position(0)),
-            broken: HashMap::new(),
+            starting: Vec::new(),
+            rows: JobMap::default(),
+            dirty: JobSet::default(),
+            leaving: (JobMap::default(), Position(0)),
+            broken: JobMap::default(),
             orphans: Vec::new(),
             live: 0,
+            started: 0,
             loaded: 0,
             // Until recovery is over nothing starts.
             dispatching: false,
@@ -103,6 +111,7 @@ impl Loop {
     /// Takes a turn over these messages.
     pub(super) fn turn(&mut self, messages: impl Iterator<Item = Envelope>) {
         self.now = self.shared.clock.now();
+        self.started = 0;
         for envelope in messages {
             self.handle(envelope.message);
             drop(envelope.permit);
@@ -113,6 +122,7 @@ impl Loop {
         self.reconcile_all();
         self.submit();
         self.act();
+        self.start_attempts();
         self.tell_if_quiet();
     }
 
@@ -159,8 +169,7 @@ impl Loop {
             && !std::mem::replace(&mut executor.touched, true)
         {
             self.touched.push_back(job);
-        } else if matches!(self.entries.get(&job), Some(Entry::Parked(_)))
-            && self.load(job).is_ok()
+        } else if matches!(self.entries.get(&job), Some(Entry::Parked(_))) && self.load(job).is_ok()
         {
             self.touch(job);
         }
