@@ -110,6 +110,11 @@ impl Job {
         self.timed.first().filter(|_| self.dispatches()).map(|&(due, _)| due)
     }
 
+    /// Whether a task of it could start as soon as its kind is registered.
+    pub fn waits_for_kind(&self) -> bool {
+        self.dispatches() && !self.kindless.is_empty()
+    }
+
     /// Whether the job has something to do at once: attempts alive, tasks that could start, or an
     /// intent on its way.
     pub fn is_active(&self) -> bool {
