@@ -11,6 +11,7 @@ mod effect;
 mod event;
 mod evolve;
 mod graph;
+mod legal;
 mod references;
 mod rejection;
 mod retry;

@@ -7,16 +7,14 @@ use annals_tasks_sdk::plan::OnFailure;
 use annals_tasks_sdk::{Done, Exit, Payload, TaskError};
 
 use crate::job::command::{Context, Outcome, Report};
-use crate::job::event::{AttemptEnd, Event, Failure, LogSize, PauseMode, TaskNumber};
-use crate::job::state::{Job, Task};
+use crate::job::event::{AttemptEnd, Event, Failure, LogSize, PauseMode, TaskNumber, Wait};
+use crate::job::state::{Job, Task, Waiting};
 use crate::job::status::{Intent, JobStatus};
 
 pub(super) fn report(job: &Job, report: Report, cx: &Context) -> Vec<Event> {
     match report {
         Report::Start { task } => start(job, task, cx),
-        Report::Park { task, wait } if job.is_wanted(task, cx.now) => {
-            vec![Event::TaskWaiting { task, wait }]
-        }
+        Report::Park { task, wait } if job.is_wanted(task, cx.now) => park(job, task, wait),
         Report::Refuse { task, error } if job.is_wanted(task, cx.now) => {
             fail(job, task, Failure::new(error.code(), error.message()))
         }
@@ -51,6 +49,15 @@ fn live(job: &Job, task: TaskNumber, attempt: u32) -> Option<&Task> {
     task.live_attempt().filter(|live| live.number == attempt).map(|_| task)
 }
 
+fn park(job: &Job, task: TaskNumber, wait: Wait) -> Vec<Event> {
+    let kindless = job.task(task).is_some_and(|task| task.waiting == Some(Waiting::Kind));
+    // The kind is looked for again and again; that it is still missing is no news.
+    if kindless && wait == Wait::Kind {
+        return Vec::new();
+    }
+    vec![Event::TaskWaiting { task, wait }]
+}
+
 fn start(job: &Job, task: TaskNumber, cx: &Context) -> Vec<Event> {
     let Some(at) = job.task(task).filter(|_| job.is_wanted(task, cx.now)) else {
         return Vec::new();
@@ -79,15 +86,9 @@ fn ended(
         Outcome::Completed(Done { output, exit }) => {
             vec![Event::TaskCompleted { task, attempt, output, exit, log }]
         }
-        Outcome::Interrupted(error) => {
-            let end = end_of(&error, log);
-            let over = Event::AttemptInterrupted { task, attempt, end };
-            [over].into_iter().chain(skipped(at, task)).collect()
-        }
+        Outcome::Interrupted(error) => interrupted(at, task, attempt, end_of(&error, log)),
         Outcome::Failed(error) if told_to_stop => {
-            let end = end_of(&error, log);
-            let over = Event::AttemptInterrupted { task, attempt, end };
-            [over].into_iter().chain(skipped(at, task)).collect()
+            interrupted(at, task, attempt, end_of(&error, log))
         }
         Outcome::Failed(error) => {
             let end = end_of(&error, log);
@@ -95,11 +96,22 @@ fn ended(
             [Event::AttemptFailed { task, attempt, end }].into_iter().chain(next).collect()
         }
         Outcome::TimedOut(error) => {
-            let end = end_of(&error, log);
+            let end = timed_out(end_of(&error, log));
             let next = after_failure(job, at, task, &end, cx);
             [Event::AttemptTimedOut { task, attempt, end }].into_iter().chain(next).collect()
         }
     }
+}
+
+fn interrupted(at: &Task, task: TaskNumber, attempt: u32, end: AttemptEnd) -> Vec<Event> {
+    let over = Event::AttemptInterrupted { task, attempt, end };
+    [over].into_iter().chain(skipped(at, task)).collect()
+}
+
+/// What an attempt gives after its timeout, such as that it was cancelled, is no reason of its own.
+fn timed_out(end: AttemptEnd) -> AttemptEnd {
+    let error = Failure::new("timed_out", end.error.message);
+    AttemptEnd { error, retryable: true, ..end }
 }
 
 fn end_of(error: &TaskError, log: LogSize) -> AttemptEnd {
