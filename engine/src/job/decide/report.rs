@@ -18,7 +18,6 @@ pub(super) fn report(job: &Job, report: Report, cx: &Context) -> Vec<Event> {
         Report::Refuse { task, error } if job.is_wanted(task, cx.now) => {
             fail(job, task, Failure::new(error.code(), error.message()))
         }
-        Report::Park { .. } | Report::Refuse { .. } => Vec::new(),
         Report::Ended { task, attempt, outcome, log } => match live(job, task, attempt) {
             Some(at) => ended(job, at, task, attempt, outcome, log, cx),
             None => Vec::new(),
@@ -38,7 +37,7 @@ pub(super) fn report(job: &Job, report: Report, cx: &Context) -> Vec<Event> {
             })
             .collect()
         }
-        Report::Tick => Vec::new(),
+        Report::Park { .. } | Report::Refuse { .. } | Report::Tick => Vec::new(),
         Report::Recover => recover(job, cx),
     }
 }
