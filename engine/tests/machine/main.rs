@@ -1,0 +1,11 @@
+//! The job state machine from outside: tables of what follows from what, and random walks beside
+//! a second, simple implementation.
+#![forbid(unsafe_code)]
+
+mod dsl;
+mod failures;
+mod flow;
+mod lifecycle;
+mod losses;
+mod speed;
+mod table;
