@@ -2,10 +2,14 @@
 //! a second, simple implementation.
 #![forbid(unsafe_code)]
 
+mod compare;
 mod dsl;
 mod failures;
 mod flow;
 mod lifecycle;
 mod losses;
+mod oracle;
+mod plans;
 mod speed;
 mod table;
+mod walk;
