@@ -54,11 +54,7 @@ impl Job {
         use JobStatus::{Cancelled, Failed, Paused, Pending, Running};
         match event {
             Event::JobStarted => self.in_status(&[Pending]),
-            Event::PauseRequested { .. } => {
-                self.in_status(&[Running])?;
-                self.is_not_ending()
-            }
-            Event::JobPaused if self.status == Pending => Ok(()),
+            Event::JobPaused if self.status == Pending => self.quiet(),
             Event::JobPaused => {
                 self.on_its_way_to(Intent::Pause)?;
                 self.quiet()
@@ -73,7 +69,7 @@ impl Job {
             Event::JobCompleted if self.unsettled > 0 => {
                 Err(format!("{} tasks are not settled", self.unsettled))
             }
-            Event::JobCompleted => {
+            Event::JobCompleted | Event::PauseRequested { .. } => {
                 self.in_status(&[Running])?;
                 self.is_not_ending()
             }

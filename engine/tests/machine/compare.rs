@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use annals_engine::job::{Effect, Job, JobStatus, LossRule, TaskNumber, TaskStatus, Waiting};
 use annals_tasks_sdk::Timestamp;
 
-use crate::oracle::{Oracle, index};
+use crate::oracle::{Life, Oracle, Waits, index};
 use crate::plans::name;
 
 /// Compares what any event, also one in the middle of a command, must leave behind.
@@ -17,18 +17,17 @@ pub(crate) fn after_event(job: &Job, oracle: &Oracle, now: i64) {
         let known = &oracle.tasks[at];
         assert_eq!(task.status(), known.status, "t{at}");
         assert_eq!(task.is_settled(), settled[at], "t{at} is settled");
-        assert_eq!(task.live_attempt().is_some(), known.live, "t{at} is alive");
+        assert_eq!(task.live_attempt().is_some(), known.is_live(), "t{at} is alive");
         assert_eq!(task.is_being_skipped(), known.being_skipped, "t{at} is being skipped");
         assert_eq!(task.attempts().len(), known.attempts as usize);
         assert_eq!(task.losses(), known.losses, "losses of t{at}");
         assert_eq!(task.output(), known.output.as_ref(), "output of t{at}");
-        let waiting = match task.waiting() {
-            Some(Waiting::Retry { until }) => (Some(until.as_millis()), false, false),
-            Some(Waiting::Timer { until }) => (Some(until.as_millis()), true, false),
-            Some(Waiting::Kind) => (None, false, true),
-            _ => (None, false, false),
-        };
-        assert_eq!(waiting, (known.due, known.sleeping, known.kindless), "t{at} waits");
+        let waits = task.waiting().map(|waiting| match waiting {
+            Waiting::Retry { until } => Waits::Retry(until.as_millis()),
+            Waiting::Timer { until } => Waits::Sleep(until.as_millis()),
+            _ => Waits::Kind,
+        });
+        assert_eq!(waits, known.waits, "t{at} waits");
     }
     counts(job, oracle, &settled);
     effects(job, oracle, &settled, now);
@@ -64,27 +63,33 @@ fn effects(job: &Job, oracle: &Oracle, settled: &[bool], now: i64) {
         }
     }
     let all = || (0..oracle.tasks.len()).map(|at| (at, &oracle.tasks[at]));
-    let live = all().filter(|(_, task)| task.live).map(|(at, task)| (at, task.attempts));
+    let live = all().filter(|(_, task)| task.is_live()).map(|(at, task)| (at, task.attempts));
     assert_eq!(run, live.collect(), "what is alive");
-    let stopping = all().filter(|(_, task)| task.live && task.stopping);
+    let stopping = all().filter(|(_, task)| task.life == Life::Stopping);
     assert_eq!(stop, stopping.map(|(at, task)| (at, task.attempts)).collect(), "what stops");
 
     let open = oracle.dispatches();
     let ready: Vec<usize> =
         all().map(|(at, _)| at).filter(|&at| open && oracle.is_ready(at, settled)).collect();
     assert!(want.starts_with(&ready), "ready are {ready:?}, wanted {want:?}");
-    let due =
-        |task: &crate::oracle::Known| !task.sleeping && task.due.is_some_and(|due| due <= now);
-    let waited = all().filter(|(_, task)| open && (task.kindless || due(task)));
+    let waited = all().filter(|(_, task)| match task.waits {
+        Some(Waits::Kind) => open,
+        Some(Waits::Retry(due)) => open && due <= now,
+        Some(Waits::Sleep(_)) | None => false,
+    });
     let waited: BTreeSet<usize> = waited.map(|(at, _)| at).collect();
     let rest: BTreeSet<usize> = want[ready.len()..].iter().copied().collect();
     assert_eq!((rest.len(), &rest), (want.len() - ready.len(), &waited), "what waited");
     let suspected = want.iter().copied().filter(|&at| oracle.tasks[at].losses >= 3);
     assert_eq!(suspects, suspected.collect(), "suspects");
 
-    let times = all().filter(|(_, task)| open && (task.sleeping || task.due > Some(now)));
-    assert_eq!(wake, times.filter_map(|(_, task)| task.due).min(), "the next time");
-    let first = all().filter(|_| open).filter_map(|(_, task)| task.due).min();
+    let times = all().filter_map(|(_, task)| match task.waits {
+        Some(Waits::Sleep(due)) => Some(due),
+        Some(Waits::Retry(due)) => Some(due).filter(|&due| due > now),
+        Some(Waits::Kind) | None => None,
+    });
+    assert_eq!(wake, times.min().filter(|_| open), "the next time");
+    let first = all().filter_map(|(_, task)| task.due()).min().filter(|_| open);
     assert_eq!(job.due().map(Timestamp::as_millis), first, "what the views keep");
 }
 
@@ -103,6 +108,11 @@ pub(crate) fn after_command(job: &Job, oracle: &Oracle, now: i64) {
     if job.status() == JobStatus::Running {
         assert!(settled.contains(&false), "a job with nothing left goes on");
     }
+    if oracle.dispatches() {
+        assert!(!oracle.wants_operator(), "a failure that pauses was passed over");
+    }
+    let forgotten = oracle.tasks.iter().find(|task| task.being_skipped && !task.is_live());
+    assert!(forgotten.is_none(), "a skip is forgotten");
     data_flows(oracle, &settled);
 }
 

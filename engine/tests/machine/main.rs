@@ -3,7 +3,10 @@
 #![forbid(unsafe_code)]
 
 mod compare;
+mod damage;
+mod driver;
 mod dsl;
+mod edits;
 mod failures;
 mod flow;
 mod lifecycle;

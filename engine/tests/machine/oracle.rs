@@ -5,41 +5,62 @@
 
 use annals_engine::job::{Event, Intent, JobStatus, Recorded, TaskNumber, TaskStatus, Wait};
 use annals_tasks_sdk::Payload;
-use annals_tasks_sdk::plan::OnFailure;
+use annals_tasks_sdk::plan::{OnFailure, OnLost};
 
 use crate::plans::{Draft, Sketch};
+
+/// Whether an attempt is alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    None,
+    Alive,
+    Stopping,
+}
+
+/// What a waiting task waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waits {
+    Retry(i64),
+    Sleep(i64),
+    Kind,
+}
+
+/// How the last attempt went, as far as retries go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    NoFailure,
+    Failure,
+    /// One that is never retried.
+    FinalFailure,
+}
 
 /// What the oracle knows of a task.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     pub(crate) status: TaskStatus,
     pub(crate) attempts: u32,
-    pub(crate) live: bool,
-    pub(crate) stopping: bool,
+    pub(crate) life: Life,
     pub(crate) being_skipped: bool,
-    /// A back-off's or a sleep's end.
-    pub(crate) due: Option<i64>,
-    pub(crate) sleeping: bool,
-    pub(crate) kindless: bool,
+    pub(crate) waits: Option<Waits>,
     pub(crate) output: Option<Payload>,
     pub(crate) losses: u32,
     failures: u32,
-    last_failed: bool,
+    last: Last,
+    /// It was lost, and the plan wants somebody's consent before it runs again.
+    wants_consent: bool,
 }
 
 const NEW: Known = Known {
     status: TaskStatus::Pending,
     attempts: 0,
-    live: false,
-    stopping: false,
+    life: Life::None,
     being_skipped: false,
-    due: None,
-    sleeping: false,
-    kindless: false,
+    waits: None,
     output: None,
     losses: 0,
     failures: 0,
-    last_failed: false,
+    last: Last::NoFailure,
+    wants_consent: false,
 };
 
 /// A job as its history tells.
@@ -126,7 +147,7 @@ impl Oracle {
     }
 
     pub(crate) fn is_quiet(&self) -> bool {
-        self.tasks.iter().all(|task| !task.live)
+        self.tasks.iter().all(|task| !task.is_live())
     }
 
     /// Tasks whose input is still to be made.
@@ -191,6 +212,9 @@ impl Oracle {
                 assert!(self.is_quiet(), "paused means quiet");
                 let held = self.status == JobStatus::Pending || self.intent == Some(Intent::Pause);
                 assert!(held);
+                if self.status == JobStatus::Running {
+                    assert!(self.can_go_on() || self.wants_operator(), "it has nothing to pause");
+                }
                 (self.status, self.intent) = (JobStatus::Paused, None);
             }
             Event::JobResumed => self.resumed(),
@@ -206,10 +230,9 @@ impl Oracle {
                 self.ended(JobStatus::Completed);
             }
             Event::JobFailed { .. } => {
-                let open = (0..self.tasks.len()).any(|at| {
-                    self.is_ready(at, &self.settled) || self.tasks[at].status == TaskStatus::Waiting
-                });
-                assert!(!open, "something could still run");
+                assert!(!self.can_go_on(), "something could still run");
+                assert!(!self.wants_operator(), "an operator was asked for");
+                assert!(self.intent.is_none_or(|intent| intent == Intent::Pause));
                 self.ended(JobStatus::Failed);
             }
             Event::JobCancelled => {
@@ -221,9 +244,22 @@ impl Oracle {
         }
     }
 
+    fn can_go_on(&self) -> bool {
+        (0..self.tasks.len()).any(|at| {
+            self.is_ready(at, &self.settled) || self.tasks[at].status == TaskStatus::Waiting
+        })
+    }
+
+    /// Whether a failure that pauses its job has not been dealt with.
+    pub(crate) fn wants_operator(&self) -> bool {
+        self.tasks.iter().zip(&self.draft.tasks).any(|(task, sketch)| {
+            task.status == TaskStatus::Failed && sketch.on_failure == OnFailure::Pause
+        })
+    }
+
     fn stop_all(&mut self) {
-        for task in self.tasks.iter_mut().filter(|task| task.live) {
-            task.stopping = true;
+        for task in self.tasks.iter_mut().filter(|task| task.is_live()) {
+            task.life = Life::Stopping;
         }
     }
 
@@ -232,7 +268,7 @@ impl Oracle {
         self.status = if self.started { JobStatus::Running } else { JobStatus::Pending };
         self.intent = None;
         for (task, sketch) in self.tasks.iter_mut().zip(&self.draft.tasks) {
-            task.losses = 0;
+            (task.losses, task.wants_consent) = (0, false);
             if task.status == TaskStatus::Failed && sketch.on_failure == OnFailure::Pause {
                 task.status = TaskStatus::Pending;
                 task.failures = 0;
@@ -246,6 +282,7 @@ impl Oracle {
         for at in 0..self.tasks.len() {
             let settled = self.settled[at];
             let task = &mut self.tasks[at];
+            task.wants_consent = false;
             if !settled {
                 (task.losses, task.failures) = (0, 0);
                 if task.status == TaskStatus::Failed {
@@ -260,43 +297,46 @@ impl Oracle {
         (self.status, self.intent) = (status, None);
         for task in self.tasks.iter_mut().filter(|task| task.status == TaskStatus::Waiting) {
             task.status = TaskStatus::Interrupted;
-            task.waits_no_more();
+            task.waits = None;
         }
     }
 
     fn take_in_of_task(&mut self, event: &Event) {
         match event {
             Event::AttemptStarted { task, attempt } => self.starts(*task, *attempt),
-            Event::AttemptFailed { task, attempt, .. }
-            | Event::AttemptTimedOut { task, attempt, .. } => {
+            Event::AttemptFailed { task, attempt, end }
+            | Event::AttemptTimedOut { task, attempt, end } => {
                 let known = self.over(*task, *attempt);
                 known.failures += 1;
-                (known.losses, known.last_failed) = (0, true);
+                let is_final = !end.retryable || end.exit.code == Some(2);
+                known.last = if is_final { Last::FinalFailure } else { Last::Failure };
+                known.losses = 0;
             }
             Event::AttemptInterrupted { task, attempt, .. } => {
                 self.over(*task, *attempt).losses = 0;
             }
-            Event::AttemptLost { task, attempt } => self.over(*task, *attempt).losses += 1,
+            Event::AttemptLost { task, attempt } => {
+                let wants_consent = self.sketch(index(*task)).on_lost != OnLost::Rerun;
+                let known = self.over(*task, *attempt);
+                (known.losses, known.wants_consent) = (known.losses + 1, wants_consent);
+            }
             Event::CheckpointSaved { task, attempt, .. } => {
                 let known = &self.tasks[index(*task)];
-                assert!(known.live && known.attempts == *attempt);
+                assert!(known.is_live() && known.attempts == *attempt);
             }
             Event::SkipRequested { task, .. } => {
                 let known = &mut self.tasks[index(*task)];
-                assert!(known.live && !known.being_skipped);
-                (known.being_skipped, known.stopping) = (true, true);
+                assert!(known.is_live() && !known.being_skipped);
+                (known.being_skipped, known.life) = (true, Life::Stopping);
             }
             Event::TaskWaiting { task, wait } => {
                 assert!(self.dispatches() && self.could_start(index(*task)));
                 let known = &mut self.tasks[index(*task)];
-                known.waits_no_more();
                 known.status = TaskStatus::Waiting;
-                match wait {
-                    Wait::Timer { until } => {
-                        (known.due, known.sleeping) = (Some(until.as_millis()), true);
-                    }
-                    _ => known.kindless = true,
-                }
+                known.waits = Some(match wait {
+                    Wait::Timer { until } => Waits::Sleep(until.as_millis()),
+                    _ => Waits::Kind,
+                });
             }
             Event::RetryScheduled { task, due } => self.retries(*task, due.as_millis()),
             _ => self.take_in_result(event),
@@ -309,8 +349,8 @@ impl Oracle {
                 let at = index(*task);
                 assert_ne!(self.tasks[at].status, TaskStatus::Completed, "one success");
                 if *attempt == 0 {
-                    let known = &self.tasks[at];
-                    assert!(known.sleeping && known.due.unwrap() <= self.time);
+                    let Some(Waits::Sleep(due)) = self.tasks[at].waits else { panic!() };
+                    assert!(due <= self.time);
                     assert!(self.dispatches());
                 } else {
                     self.over(*task, *attempt);
@@ -322,13 +362,15 @@ impl Oracle {
             Event::TaskFailed { task, error } => self.fails(index(*task), &error.code),
             Event::TaskSkipped { task, output } => {
                 let at = index(*task);
-                assert!(!self.settled[at] && !self.tasks[at].live && !self.is_passed_over(at));
+                assert!(!self.settled[at] && !self.tasks[at].is_live() && !self.is_passed_over(at));
                 self.tasks[at].closes(TaskStatus::Skipped, output.clone());
             }
             Event::TaskRemoved { task } => {
                 let at = index(*task);
                 let known = &self.tasks[at];
-                assert!(!self.settled[at] && !known.live && known.status != TaskStatus::Removed);
+                assert!(
+                    !self.settled[at] && !known.is_live() && known.status != TaskStatus::Removed
+                );
                 self.tasks[at].closes(TaskStatus::Removed, None);
             }
             _ => {}
@@ -337,9 +379,11 @@ impl Oracle {
 
     fn could_start(&self, at: usize) -> bool {
         let known = &self.tasks[at];
-        let waits = known.status == TaskStatus::Waiting
-            && !known.sleeping
-            && known.due.is_none_or(|due| due <= self.time);
+        let waits = match known.waits {
+            Some(Waits::Retry(due)) => due <= self.time,
+            Some(Waits::Kind) => true,
+            Some(Waits::Sleep(_)) | None => false,
+        };
         self.is_ready(at, &self.settled) || waits
     }
 
@@ -350,17 +394,17 @@ impl Oracle {
         let needs = self.needs(at);
         assert!(needs.iter().all(|&need| self.settled[need]), "order holds");
         let known = &mut self.tasks[at];
-        assert!(!known.live, "one attempt at a time");
+        assert!(!known.is_live(), "one attempt at a time");
+        assert!(!known.wants_consent, "nobody has consented");
         assert_eq!(attempt, known.attempts + 1);
-        known.waits_no_more();
-        (known.attempts, known.live, known.stopping) = (attempt, true, false);
-        (known.status, known.last_failed) = (TaskStatus::Running, false);
+        (known.attempts, known.life, known.waits) = (attempt, Life::Alive, None);
+        (known.status, known.last) = (TaskStatus::Running, Last::NoFailure);
     }
 
     fn over(&mut self, task: TaskNumber, attempt: u32) -> &mut Known {
         let known = &mut self.tasks[index(task)];
-        assert!(known.live && known.attempts == attempt, "{task:?}#{attempt} is not current");
-        (known.live, known.stopping, known.status) = (false, false, TaskStatus::Interrupted);
+        assert!(known.is_live() && known.attempts == attempt, "{task:?}#{attempt} is not current");
+        (known.life, known.status) = (Life::None, TaskStatus::Interrupted);
         known
     }
 
@@ -369,12 +413,12 @@ impl Oracle {
         assert!(self.status == JobStatus::Running && self.intent != Some(Intent::Cancel));
         let max_attempts = self.sketch(at).max_attempts;
         let (time, known) = (self.time, &mut self.tasks[at]);
-        assert!(known.last_failed && !known.being_skipped);
+        assert!(known.last == Last::Failure && !known.being_skipped);
         assert!(known.failures < max_attempts, "the budget is used up");
         let growth = 1 << (known.failures - 1).min(8);
         let least = (5_000 * growth).min(30_000);
         assert!((least..=least * 3 / 2).contains(&(due - time)), "a wait of {}", due - time);
-        (known.status, known.due) = (TaskStatus::Waiting, Some(due));
+        (known.status, known.waits) = (TaskStatus::Waiting, Some(Waits::Retry(due)));
     }
 
     fn fails(&mut self, at: usize, code: &str) {
@@ -382,7 +426,7 @@ impl Oracle {
         let max_attempts = self.sketch(at).max_attempts;
         let known = &mut self.tasks[at];
         assert!(
-            !known.live
+            !known.is_live()
                 && matches!(
                     known.status,
                     TaskStatus::Pending | TaskStatus::Interrupted | TaskStatus::Waiting
@@ -390,24 +434,33 @@ impl Oracle {
         );
         match code {
             "crash_loop" => assert_eq!(known.losses, 6, "three as a suspect"),
-            "error" | "timed_out" => {
-                assert_eq!(known.failures, max_attempts, "the budget is left");
+            "lost" => assert!(known.wants_consent),
+            "missing_output" | "bad" | "bad_request" => {}
+            _ => {
+                let used_up = known.failures == max_attempts;
+                assert!(known.last == Last::FinalFailure || used_up, "budget is left");
             }
-            _ => {}
         }
-        known.waits_no_more();
-        known.status = TaskStatus::Failed;
+        (known.status, known.waits) = (TaskStatus::Failed, None);
     }
 }
 
 impl Known {
-    fn waits_no_more(&mut self) {
-        (self.due, self.sleeping, self.kindless) = (None, false, false);
+    pub(crate) fn is_live(&self) -> bool {
+        self.life != Life::None
+    }
+
+    /// The end of its back-off or sleep.
+    pub(crate) fn due(&self) -> Option<i64> {
+        match self.waits {
+            Some(Waits::Retry(due) | Waits::Sleep(due)) => Some(due),
+            Some(Waits::Kind) | None => None,
+        }
     }
 
     fn closes(&mut self, status: TaskStatus, output: Option<Payload>) {
-        self.waits_no_more();
-        (self.status, self.being_skipped, self.output) = (status, false, output);
+        (self.status, self.being_skipped) = (status, false);
+        (self.waits, self.output) = (None, output);
     }
 }
 

@@ -176,14 +176,14 @@ fn recover(job: &Job, cx: &Context) -> Vec<Event> {
             // The job ends; the task stays interrupted.
         } else if at.spec.policy.on_lost == OnLost::Fail {
             let message = "the engine died while the attempt ran";
-            events.extend(fail_only(task, "lost", message.into()));
+            events.push(fail_only(task, "lost", message.into()));
             pauses |= at.spec.policy.on_failure == OnFailure::Pause;
         } else if losses >= cx.losses.suspect_after + cx.losses.fail_after {
             let message = format!(
                 "the process died during attempt {}, {losses} times in a row",
                 attempt.number
             );
-            events.extend(fail_only(task, "crash_loop", message));
+            events.push(fail_only(task, "crash_loop", message));
             pauses |= at.spec.policy.on_failure == OnFailure::Pause;
         } else {
             pauses |= at.spec.policy.on_lost == OnLost::Pause;
@@ -193,6 +193,6 @@ fn recover(job: &Job, cx: &Context) -> Vec<Event> {
     events
 }
 
-fn fail_only(task: TaskNumber, code: &str, message: String) -> Option<Event> {
-    Some(Event::TaskFailed { task, error: Failure::new(code, message) })
+fn fail_only(task: TaskNumber, code: &str, message: String) -> Event {
+    Event::TaskFailed { task, error: Failure::new(code, message) }
 }
