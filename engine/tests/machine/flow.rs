@@ -55,6 +55,9 @@ fn needs_are_resolved_anew_and_order_holds() {
         world.job.needs_of(task).join(",")
     };
     assert_eq!([needs("b"), needs("d"), needs("e")], ["a", "b", "d"]);
+    let world = World::new("a b c d").given("remove c; remove b");
+    let d = world.job.task(world.job.find("d").unwrap()).unwrap();
+    assert_eq!(world.job.needs_of(d), ["a"]);
     // A removed task that is named as a need stands for what it needed itself.
     let world = World::new("a b c<b").given("remove b; start a");
     assert_eq!(world.effects(), "run a#1");

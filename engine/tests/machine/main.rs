@@ -13,6 +13,7 @@ mod lifecycle;
 mod losses;
 mod oracle;
 mod plans;
+mod small;
 mod speed;
 mod table;
 mod walk;

@@ -64,7 +64,7 @@ const NEW: Known = Known {
 };
 
 /// A job as its history tells.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Oracle {
     pub(crate) draft: Draft,
     pub(crate) tasks: Vec<Known>,

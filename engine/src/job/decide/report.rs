@@ -95,7 +95,7 @@ fn ended(
             [Event::AttemptFailed { task, attempt, end }].into_iter().chain(next).collect()
         }
         Outcome::TimedOut(error) => {
-            let end = timed_out(end_of(&error, log));
+            let end = timed_out(&error, log);
             let next = after_failure(job, at, task, &end, cx);
             [Event::AttemptTimedOut { task, attempt, end }].into_iter().chain(next).collect()
         }
@@ -108,8 +108,15 @@ fn interrupted(at: &Task, task: TaskNumber, attempt: u32, end: AttemptEnd) -> Ve
 }
 
 /// What an attempt gives after its timeout, such as that it was cancelled, is no reason of its own.
-fn timed_out(end: AttemptEnd) -> AttemptEnd {
-    let error = Failure::new("timed_out", end.error.message);
+fn timed_out(error: &TaskError, log: LogSize) -> AttemptEnd {
+    let end = end_of(error, log);
+    let late = "the attempt took longer than its timeout";
+    let message = match error.code() {
+        "timed_out" => error.message().to_owned(),
+        _ if error.is_cancelled() => late.to_owned(),
+        _ => format!("{late}, and then gave: {}", error.message()),
+    };
+    let error = Failure::new("timed_out", message);
     AttemptEnd { error, retryable: true, ..end }
 }
 
