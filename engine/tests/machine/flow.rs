@@ -101,6 +101,9 @@ fn the_data_flow_is_checked_and_every_dependant_listed() {
     check("a b$a c$b d", "", "remove a cascade", all);
     check("a b$a", "", "skip a x =5", "TaskSkipped a");
     check("a b$a=", "", "skip a", "TaskSkipped a");
+    // That it is settled, or runs, is said before who takes its output.
+    check("a b$a", "start a; done a; start b", "remove a cascade", "refused: task_is_settled");
+    check("a b$a", "start a", "remove a", "refused: task_is_live");
     // What took it is settled or gone, so nobody loses anything.
     check("a b$a c", "skip b", "skip a", "TaskSkipped a");
 }

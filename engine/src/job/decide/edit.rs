@@ -58,23 +58,27 @@ pub(super) fn remove(job: &Job, task: &TaskId, cascade: bool) -> Result<Vec<Even
     if task.status == TaskStatus::Removed {
         return Ok(Vec::new());
     }
+    may_be_removed(job, task)?;
     let mut all = closure(job, chosen, cascade, "remove")?;
-    all.insert(chosen);
-    for &each in &all {
-        let Some(task) = job.task(each) else { continue };
-        if task.settled {
-            return Err(settled(job, task));
-        }
-        if task.live_attempt().is_some() {
-            let id = &task.spec.id;
-            let message = format!(
-                "cannot remove task {id} while it runs: skip it, or remove it when it is over"
-            );
-            return Err(rejection(job, "task_is_live", message));
-        }
+    for task in all.iter().filter_map(|&each| job.task(each)) {
+        may_be_removed(job, task)?;
     }
+    all.insert(chosen);
     fits_together(job, &all)?;
     Ok(all.into_iter().map(|task| Event::TaskRemoved { task }).collect())
+}
+
+fn may_be_removed(job: &Job, task: &Task) -> Result<(), Rejection> {
+    if task.settled {
+        return Err(settled(job, task));
+    }
+    if task.live_attempt().is_some() {
+        let id = &task.spec.id;
+        let message =
+            format!("cannot remove task {id} while it runs: skip it, or remove it when it is over");
+        return Err(rejection(job, "task_is_live", message));
+    }
+    Ok(())
 }
 
 /// Whether a skip asks for what a skip has already brought.
