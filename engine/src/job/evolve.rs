@@ -5,11 +5,10 @@
 
 use annals_tasks_sdk::cancel::StopReason;
 use annals_tasks_sdk::plan::OnFailure;
-use annals_tasks_sdk::{JobId, Payload, Timestamp};
+use annals_tasks_sdk::{JobId, Payload};
 
-use super::event::{AttemptEnd, Event, PauseMode, Recorded, Submitted, TaskNumber, Wait};
-use super::graph;
-use super::state::{Attempt, Checkpoint, Counts, Header, Job, Task, Waiting, count, index};
+use super::event::{AttemptEnd, Event, PauseMode, Recorded, TaskNumber, Wait};
+use super::state::{Attempt, Checkpoint, Job, Task, Waiting, count, index};
 use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 
 /// An event that cannot follow on the job's history: the log is damaged, or the code is wrong.
@@ -27,85 +26,6 @@ pub struct Illegal {
 }
 
 impl Job {
-    /// Begins a job from its first event.
-    pub fn begin(id: JobId, first: &Recorded) -> Result<Self, Illegal> {
-        let illegal =
-            |why: String| Illegal { job: id, seq: first.seq, event: first.event.type_name(), why };
-        let Event::JobSubmitted(submitted) = &first.event else {
-            return Err(illegal("a history begins with JobSubmitted".into()));
-        };
-        if first.seq != 1 {
-            return Err(illegal("the first event has number 1".into()));
-        }
-        let needs = graph::resolve(&submitted.plan.tasks)
-            .map_err(|need| illegal(format!("its plan needs the unknown task {need:?}")))?;
-        Ok(Self::submitted(id, first.time, submitted, needs))
-    }
-
-    fn submitted(id: JobId, time: Timestamp, submitted: &Submitted, needs: Vec<Vec<u32>>) -> Self {
-        let Submitted { plan, workflow, source } = submitted;
-        let tasks: Vec<Task> = plan
-            .tasks
-            .iter()
-            .zip(0..)
-            .map(|(spec, rank)| Task {
-                spec: spec.clone(),
-                rank,
-                needs: Vec::new(),
-                dependants: Vec::new(),
-                unmet: 0,
-                settled: false,
-                status: TaskStatus::Pending,
-                waiting: None,
-                attempts: Vec::new(),
-                output: None,
-                error: None,
-                skip: None,
-                checkpoint: None,
-                losses: 0,
-                failures: 0,
-                budget_from: 0,
-            })
-            .collect();
-        let order: Vec<u32> = (0..count(tasks.len())).collect();
-        let mut names = order.clone();
-        names.sort_unstable_by(|&a, &b| tasks[a as usize].spec.id.cmp(&tasks[b as usize].spec.id));
-        let header = Header {
-            name: plan.name.clone(),
-            labels: plan.labels.clone(),
-            input: plan.input.clone(),
-            start: plan.start,
-            output: plan.output.clone(),
-            workflow: workflow.clone(),
-            source: source.clone(),
-        };
-        let mut job = Self {
-            id,
-            seq: 1,
-            revision: 1,
-            time,
-            header,
-            status: JobStatus::Pending,
-            intent: None,
-            created: time,
-            started: None,
-            finished: None,
-            error: None,
-            tasks,
-            order,
-            names,
-            ready: std::collections::BTreeSet::new(),
-            live: std::collections::BTreeSet::new(),
-            timed: std::collections::BTreeSet::new(),
-            kindless: std::collections::BTreeSet::new(),
-            failed: Vec::new(),
-            unsettled: 0,
-            counts: Counts::default(),
-        };
-        job.link(needs);
-        job
-    }
-
     /// Takes the next event in. On an error the job is as it was.
     pub fn evolve(&mut self, next: &Recorded) -> Result<(), Illegal> {
         let illegal = |why: String| Illegal {

@@ -5,6 +5,7 @@
 //! takes an event in, and [`Job::effects`] tells what the runtime must do. [`step`] strings the
 //! first two together.
 
+mod begin;
 mod command;
 mod decide;
 mod effect;

@@ -8,8 +8,8 @@
 //!
 //! - an unmet need is not counted down, a skip settles before its needs are, a removal does not
 //!   relink those after it, a tolerated failure is not settled
-//! - a start after a cancel, a cancel that stops nothing, a pause before the job is quiet, a drained
-//!   job with nothing left that is paused instead of ended
+//! - a start after a cancel, a cancel that stops nothing, a pause before the job is quiet, a
+//!   drained job with nothing left that is paused instead of ended
 //! - the report of an old attempt counts, so that a task succeeds twice; an execute runs what is
 //!   settled again
 //! - the end of a job forgets the timed set, a resume drops the back-off, a back-off ends early,
@@ -17,8 +17,8 @@
 //! - an execute does not renew the budget, an interrupted attempt uses it up, one retry too many
 //! - a loss forgets the skip that waited, a skip outlives the attempt's end, a success does not end
 //!   a row of losses, a loss or a failure that is to pause does not
-//! - a cascade misses the takers of takers, a refusal lists one dependant of several, a removal ties
-//!   a knot, a removal lets a task start before one whose output it takes
+//! - a cascade misses the takers of takers, a refusal lists one dependant of several, a removal
+//!   ties a knot, a removal lets a task start before one whose output it takes
 //! - a report counts as a revision
 //!
 //! An interrupting pause that does not harden a draining one is caught by a table alone.
