@@ -174,8 +174,7 @@ pub(super) fn row(job: &Job, head: Head) -> JobRow {
         head,
         status: job.status(),
         intent: job.intent(),
-        // Whether a kind that a task waits for is registered is known when the engine starts.
-        active: job.is_active() || job.waits_for_kind(),
+        active: job.is_active(),
         due: job.due(),
         revision: job.revision(),
         name: header.name.clone(),
