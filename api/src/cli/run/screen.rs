@@ -9,7 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Run;
 use crate::cli::output::Out;
-use crate::cli::text::{clock, duration, now, plain};
+use crate::cli::text::{clock, duration, now, plain, tasks};
 
 /// More tasks than this are counted, not shown.
 const SHOWN: usize = 12;
@@ -25,7 +25,8 @@ struct Terminal {
 
 impl Screen {
     pub(super) fn new(run: &Run) -> Self {
-        let drawn = Out::is_terminal() && !run.session.json;
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let drawn = Out::is_terminal() && !is_dumb && !run.session.json;
         Self(drawn.then(|| Terminal {
             all: MultiProgress::with_draw_target(ProgressDrawTarget::stdout()),
             bars: Vec::new(),
@@ -158,5 +159,6 @@ fn footer(job: &Job) -> String {
     let (counts, total) = (job.counts(), job.total_tasks());
     let since = job.started().map(|started| duration(now().since(started))).unwrap_or_default();
     let intent = job.intent().map_or_else(String::new, |intent| format!(", to {intent}"));
-    format!("  {} of {total} tasks, {since}{intent}", counts.completed + counts.skipped)
+    let done = counts.completed + counts.skipped;
+    format!("  {done} of {}, {since}{intent}", tasks(total))
 }
