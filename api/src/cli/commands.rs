@@ -75,7 +75,7 @@ struct DryRun<'a> {
 
 fn json(answer: &Answer, dry_run: bool) -> String {
     let job = &answer.snapshot.job;
-    let snapshot = dto::Job::of(job, &dto::Live::new()).to_json();
+    let snapshot = dto::Job::at(&answer.snapshot).to_json();
     if !dry_run {
         return snapshot;
     }

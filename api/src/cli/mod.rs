@@ -6,6 +6,7 @@
 
 mod args;
 mod commands;
+mod diagnostics;
 mod error;
 mod events;
 mod explain;
@@ -44,6 +45,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => return usage(&error, wants_json),
     };
     let json = cli.json;
+    diagnostics::install(json);
     let session = Session { data: cli.data, json, out: Out::new() };
     let result = match cli.command {
         Command::Completions { shell } => Ok(completions(shell)),

@@ -15,7 +15,7 @@ pub(super) async fn show(args: &JobArgs, mut session: Session) -> Result<Exit, C
     let (engine, _, snapshot) = store::look(&session.data, &args.job).await?;
     let job = &snapshot.job;
     if session.json {
-        session.out.line(dto::Job::of(job, &dto::Live::new()).to_json());
+        session.out.line(dto::Job::at(&snapshot).to_json());
     } else {
         session.out.lines(header(job));
         session.out.line("");

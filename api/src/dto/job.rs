@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use annals_engine::job::{self, TaskNumber, TaskStatus};
+use annals_engine::runtime::Snapshot;
 use annals_tasks_sdk::Payload;
 use serde::Serialize;
 
@@ -80,6 +81,23 @@ pub struct JobProgress<'a> {
     pub message: Option<&'a str>,
 }
 
+/// How far the live attempts of a snapshot are.
+pub fn live(snapshot: &Snapshot) -> Live<'_> {
+    let each = snapshot.live.iter().map(|(number, live)| {
+        let fraction = live.progress.and_then(fraction);
+        (*number, TaskProgress { fraction, message: live.message.as_deref() })
+    });
+    each.collect()
+}
+
+/// What is done of what there is; unknown where the whole is.
+fn fraction(progress: annals_tasks_sdk::Progress) -> Option<f64> {
+    let annals_tasks_sdk::Progress { done, total } = progress;
+    #[expect(clippy::cast_precision_loss, reason = "of so much, about as much is the same share")]
+    let share = done as f64 / total as f64;
+    (total > 0).then_some(share.min(1.0))
+}
+
 impl<'a> Job<'a> {
     /// A job, with how far its live attempts are.
     pub fn of(job: &'a job::Job, live: &Live<'a>) -> Self {
@@ -106,6 +124,11 @@ impl<'a> Job<'a> {
             finished_at: job.finished().map(Time),
             tasks: job.tasks().map(|(number, task)| Task::of(job, number, task, live)).collect(),
         }
+    }
+
+    /// A job at one moment, as the engine gives it.
+    pub fn at(snapshot: &'a Snapshot) -> Self {
+        Self::of(&snapshot.job, &live(snapshot))
     }
 
     /// The snapshot as JSON text.

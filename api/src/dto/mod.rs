@@ -16,7 +16,7 @@ use annals_engine::job::{Failure, LogSize};
 use annals_tasks_sdk::Exit;
 
 pub use event::Event;
-pub use job::{Job, JobProgress, Live};
+pub use job::{Job, JobProgress, Live, live};
 pub use row::Row;
 pub use task::{Attempt, Task, TaskProgress, WaitingFor};
 pub use time::Time;

@@ -83,6 +83,42 @@ fn hostile_yaml_is_refused_and_costs_little() {
     assert!(shown.contains("16 MiB once its aliases are written out"), "{shown}");
 }
 
+/// A generator of its own, so that every run takes the same way.
+fn random(state: &mut u64) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    usize::try_from(*state >> 40).unwrap()
+}
+
+#[test]
+fn files_with_changed_characters_are_read_or_refused() {
+    let odd: Vec<char> = "&*!|>{}[],:?-#%@`'\"\\ \t\n\0~<.019é\u{feff}\u{2028}".chars().collect();
+    let original: Vec<char> =
+        format!("{PLAN}x: &a {{k: [1, 'b']}}\ny: *a\nz: |\n  t\n").chars().collect();
+    let mut state = 7;
+    let mut read = 0;
+    for _ in 0..4_000 {
+        let mut text = original.clone();
+        for _ in 0..=random(&mut state) % 3 {
+            let at = random(&mut state) % text.len();
+            match random(&mut state) % 3 {
+                0 => text[at] = odd[random(&mut state) % odd.len()],
+                1 => text.insert(at, odd[random(&mut state) % odd.len()]),
+                _ => drop(text.remove(at)),
+            }
+        }
+        let text: String = text.into_iter().collect();
+        let Ok(file) = self::read("plan.yaml", &text) else { continue };
+        read += 1;
+        // What is read is JSON, and all its faults have places in the file.
+        serde_json::from_str::<&RawValue>(file.json()).expect("JSON");
+        if let Err(faults) = file.plan(&Overrides::default(), &Limits::default()) {
+            let lines = text.lines().count();
+            assert!(faults.list.iter().all(|fault| fault.place.unwrap().line <= lines), "{faults}");
+        }
+    }
+    assert!(read > 400, "too few of them say anything: {read}");
+}
+
 const PLAN: &str = "\
 name: init
 tasks:

@@ -47,7 +47,6 @@ impl Agenda {
 
 #[cfg(test)]
 mod tests {
-    use super::ids::JobMap;
     use super::*;
 
     #[test]

@@ -86,7 +86,7 @@ pub(super) async fn follow(
     };
     screen.clear();
     let exit = exit_of(&last.job, told);
-    end(&last.job, exit, run);
+    end(&last, exit, run);
     Ok(exit)
 }
 
@@ -167,11 +167,11 @@ fn exit_of(job: &Job, told: Option<Exit>) -> Exit {
     }
 }
 
-fn end(job: &Job, exit: Exit, run: &mut Run) {
+fn end(last: &Snapshot, exit: Exit, run: &mut Run) {
     if run.session.json {
-        run.session.out.line(dto::Job::of(job, &dto::Live::new()).to_json());
+        run.session.out.line(dto::Job::at(last).to_json());
         return;
     }
-    let lines = summary::ends(job, exit, run);
+    let lines = summary::ends(&last.job, exit, run);
     run.session.out.lines(lines);
 }

@@ -25,7 +25,8 @@ struct Terminal {
 
 impl Screen {
     pub(super) fn new(run: &Run) -> Self {
-        let drawn = Out::is_terminal() && !run.session.json;
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let drawn = Out::is_terminal() && !is_dumb && !run.session.json;
         Self(drawn.then(|| Terminal {
             all: MultiProgress::with_draw_target(ProgressDrawTarget::stdout()),
             bars: Vec::new(),
