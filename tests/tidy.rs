@@ -86,7 +86,11 @@ fn functions_are_short() {
             if let Some(length) = lines[start..].iter().position(|line| closes(&line))
                 && length + 1 > FUNCTION_MAX
             {
-                faults.push(format!("{name}:{} begins {} lines of function", start + 1, length + 1));
+                faults.push(format!(
+                    "{name}:{} begins {} lines of function",
+                    start + 1,
+                    length + 1
+                ));
             }
         }
     }
@@ -96,9 +100,28 @@ fn functions_are_short() {
 #[test]
 fn the_machine_is_pure() {
     let impure = [
-        "std::fs", "std::io", "std::net", "std::process", "std::thread", "std::env", "SystemTime",
-        "Instant", "async ", ".await", "tokio", "tracing", "redb", "bincode", "fastrand", "uuid",
-        "crate::log", "crate::runtime", "crate::kinds", "crate::views", "crate::steplog", "Mutex",
+        "std::fs",
+        "std::io",
+        "std::net",
+        "std::process",
+        "std::thread",
+        "std::env",
+        "SystemTime",
+        "Instant",
+        "async ",
+        ".await",
+        "tokio",
+        "tracing",
+        "redb",
+        "bincode",
+        "fastrand",
+        "uuid",
+        "crate::log",
+        "crate::runtime",
+        "crate::kinds",
+        "crate::views",
+        "crate::steplog",
+        "Mutex",
     ];
     let mut faults = Vec::new();
     for (name, text) in sources() {
@@ -128,7 +151,8 @@ fn bytes_and_disks_have_their_places() {
             let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
             // The log's own module of that name is not the crate.
             let mut named = code.filter(|line| {
-                line.contains(&uses) && !line.contains(&format!("{word}::Redb"))
+                line.contains(&uses)
+                    && !line.contains(&format!("{word}::Redb"))
                     && !line.contains(&format!("use {word}::{{"))
             });
             if named.next().is_some() {

@@ -5,12 +5,14 @@
 //! takes an event in, and [`Job::effects`] tells what the runtime must do. [`step`] strings the
 //! first two together.
 
+mod begin;
 mod command;
 mod decide;
 mod effect;
 mod event;
 mod evolve;
 mod graph;
+mod legal;
 mod references;
 mod rejection;
 mod retry;

@@ -377,9 +377,9 @@ impl Batch {
 impl Drop for Committer {
     /// Without it nothing is written: whoever submits must not wait for ever.
     fn drop(&mut self) {
-        let mut queue = self.shared.queue();
-        if !matches!(queue.end, End::Closed(_)) {
-            queue.end = End::Closed(Err(Arc::new(LogError::Poisoned)));
+        let ended = matches!(self.shared.queue().end, End::Closed(_));
+        if !ended {
+            self.fail(LogError::Poisoned);
         }
     }
 }

@@ -3,7 +3,7 @@
 use annals_tasks_sdk::{JobId, TaskError, TaskResult};
 
 use super::attempt::Attempt;
-use super::executor::Entry;
+use super::executor::{Entry, Running};
 use super::message::Reply;
 use super::turn::{Loop, THIS_TURN};
 use crate::job::TaskNumber;
@@ -51,6 +51,7 @@ impl Loop {
     fn publish(&mut self, job: JobId, seq: u64) {
         let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return };
         executor.durable_seq = seq;
+        executor.show_outputs();
         if !executor.watchers.is_empty() {
             let watchers = std::mem::take(&mut executor.watchers);
             for (after, reply) in watchers {
@@ -74,10 +75,10 @@ impl Loop {
 
     fn spawn(&mut self, job: JobId, task: TaskNumber, attempt: u32) {
         let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return };
-        let Some(running) = executor.running(task).filter(|live| live.attempt == attempt) else {
-            return;
-        };
-        let attempt = Attempt::new(&self.shared, self.index, executor, running);
+        let is_it = |live: &&mut Running| live.task == task && live.attempt == attempt;
+        let Some(running) = executor.running.iter_mut().find(is_it) else { return };
+        running.spawned = true;
+        let attempt = Attempt::new(&self.shared, self.index, executor, task);
         self.starting.extend(attempt);
     }
 

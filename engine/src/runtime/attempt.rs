@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use super::engine::Shared;
-use super::executor::{Executor, Outputs, Running};
+use super::executor::{Executor, Outputs};
 use super::message::{LiveCell, Message};
 use super::panics::Guarded;
 use super::registry::Behaviour;
@@ -24,6 +24,8 @@ use crate::steplog::AttemptLog;
 
 /// Longer messages are cut: the step log has the whole.
 const MESSAGE_MAX: usize = 16 * 1024;
+/// Longer codes are cut: a code is a word.
+const CODE_MAX: usize = 256;
 /// How long an attempt may take to end when its task says nothing of it.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -60,9 +62,10 @@ impl Attempt {
         shared: &Arc<Shared>,
         home: usize,
         executor: &Executor,
-        running: &Running,
+        task: TaskNumber,
     ) -> Option<Self> {
         let job = &executor.job;
+        let running = executor.running(task)?;
         let task = job.task(running.task)?;
         let kind = shared.registry.behaviour(task.spec.kind.as_str());
         let Some(Behaviour::Run { handler, .. }) = kind else { return None };
@@ -160,7 +163,8 @@ impl Attempt {
         grace_over: CancellationToken,
         input: Payload,
     ) -> Outcome {
-        let mut future = Guarded::new(self.0.handler.call(cx, input));
+        // The call itself is the task's code too.
+        let mut future = Guarded::new(Box::pin(async { self.0.handler.call(cx, input).await }));
         let clock = &self.0.shared.clock;
         let timeout = async {
             match self.0.timeout {
@@ -174,6 +178,7 @@ impl Attempt {
             () = self.0.token.cancelled() => Told::ToStop,
             () = timeout => Told::TimedOut,
         };
+        self.0.is_stopping();
         self.0.token.cancel();
         let result = tokio::select! {
             biased;
@@ -195,7 +200,9 @@ impl Attempt {
         let result = result.unwrap_or_else(|panic| {
             Err(TaskError::new("panic", format!("the task panicked: {panic}")))
         });
-        match (told, result.and_then(|done| self.within_limits(done)).map_err(shorten)) {
+        let result = result.and_then(|done| self.within_limits(done));
+        let result = result.map_err(|error| shorten(self.without_large_output(error)));
+        match (told, result) {
             (Told::Nothing | Told::ToStop, Ok(done)) => Outcome::Completed(done),
             // The order to stop may have come just as the task answered that it had seen it.
             (Told::Nothing, Err(error)) if error.is_cancelled() && self.0.token.is_cancelled() => {
@@ -219,6 +226,15 @@ impl Attempt {
         }
     }
 
+    /// What a failed attempt gave is kept as a favour, and within the limits only.
+    fn without_large_output(&self, error: TaskError) -> TaskError {
+        let limit = self.0.shared.settings.limits.payload_bytes;
+        match error.output() {
+            Some(output) if output.as_str().len() > limit => error.with_output(Payload::NULL),
+            _ => error,
+        }
+    }
+
     fn within_limits(&self, done: Done) -> TaskResult<Done> {
         let (bytes, limit) =
             (done.output.as_str().len(), self.0.shared.settings.limits.payload_bytes);
@@ -230,14 +246,35 @@ impl Attempt {
     }
 }
 
-/// Cuts a message that would weigh on the log, at the boundary of a character.
+/// Cuts texts that would weigh on the log, at the boundary of a character.
 fn shorten(error: TaskError) -> TaskError {
-    if error.message().len() <= MESSAGE_MAX {
-        return error;
+    let (code, message) = (cut(error.code(), CODE_MAX), cut(error.message(), MESSAGE_MAX));
+    match (code, message) {
+        (None, None) => error,
+        (None, Some(message)) => error.with_message(message),
+        (Some(code), message) => {
+            let message = message.unwrap_or_else(|| error.message().into());
+            let same = TaskError::new(&code, message).with_exit(error.exit().clone());
+            let same = if error.is_retryable() { same } else { same.give_up() };
+            match error.output() {
+                Some(output) => same.with_output(output.clone()),
+                None => same,
+            }
+        }
     }
-    let end = error.message().floor_char_boundary(MESSAGE_MAX);
-    let message = format!("{} ... (cut)", &error.message()[..end]);
-    error.with_message(message)
+}
+
+fn cut(text: &str, most: usize) -> Option<String> {
+    let cut = || format!("{} ... (cut)", &text[..text.floor_char_boundary(most)]);
+    (text.len() > most).then(cut)
+}
+
+impl Carried {
+    /// Shows that the attempt was told to stop, if that is not shown yet.
+    fn is_stopping(&self) {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.stopping_since.get_or_insert(self.shared.clock.now());
+    }
 }
 
 /// The calls of an attempt's context.

@@ -17,7 +17,7 @@ use super::error::{EngineError, StartError};
 use super::inbox::{Inbox, inbox};
 use super::message::{Envelope, Message};
 use super::pool::{DEFAULT, PoolId, Pools, SHELL};
-use super::recovery::{Recovered, recover};
+use super::recovery::{Broken, Recovered, recover};
 use super::registry::{Behaviour, Registry};
 use super::turn::Loop;
 use super::views::Progress;
@@ -54,6 +54,8 @@ pub struct Builder {
     allow_unknown_kinds: bool,
     log: Option<Box<dyn EventLog>>,
     store: Options,
+    resident: usize,
+    views_every: u64,
 }
 
 impl Builder {
@@ -75,6 +77,8 @@ impl Builder {
             allow_unknown_kinds: false,
             log: None,
             store: Options::default(),
+            resident: 4096,
+            views_every: 50_000,
         }
     }
 
@@ -180,6 +184,20 @@ impl Builder {
         self
     }
 
+    /// How many jobs that only wait each loop keeps loaded; 4,096 by default. Others are loaded
+    /// when they are due or asked for.
+    pub fn resident(mut self, jobs: usize) -> Self {
+        self.resident = jobs;
+        self
+    }
+
+    /// After how many events the views are written; 50,000 by default. A start reads so many
+    /// events at most to find out where every job stands.
+    pub fn views_every(mut self, events: u64) -> Self {
+        self.views_every = events;
+        self
+    }
+
     /// How the store is opened.
     pub fn store(mut self, options: Options) -> Self {
         self.store = options;
@@ -223,7 +241,7 @@ impl Builder {
         let reader = log.reader();
         let recovered = recover(&*reader)?;
         let tasks = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).max(2))
+            .worker_threads(task_threads(self.slots))
             .thread_name("annals-task")
             .enable_all()
             .build()
@@ -240,10 +258,11 @@ impl Builder {
             settings: Settings {
                 limits: self.limits,
                 losses: self.losses,
+                resident: self.resident,
                 dispatches: self.mode == Mode::Run,
                 allow_unknown_kinds: self.allow_unknown_kinds,
             },
-            views: Progress::default(),
+            views: Progress::new(self.views_every),
             inboxes,
             steplogs: StepLogs::new(self.dir.join("steps"), crate::steplog::BUDGET),
             tasks: tasks.handle().clone(),
@@ -252,7 +271,7 @@ impl Builder {
             failure: OnceLock::new(),
             admission: Arc::new(Semaphore::new(INBOX_MAX)),
         });
-        shared.views.count(recovered.tail_events);
+        let views_are_due = shared.views.count(recovered.tail_events);
         if shared.settings.dispatches {
             // Nothing may start beside what an earlier engine left running.
             shared.end_leftovers();
@@ -263,6 +282,9 @@ impl Builder {
         let threads: Result<Vec<_>, _> = threads.collect();
         let threads = threads
             .map_err(|source| StartError::Io { what: "cannot start threads".into(), source })?;
+        if views_are_due {
+            shared.begin_views_round();
+        }
         let (loops, runtime) = (Mutex::new(threads), Mutex::new(Some(tasks)));
         Ok(Engine(Arc::new(Inner { shared, loops, runtime })))
     }
@@ -290,6 +312,13 @@ impl Builder {
     }
 }
 
+/// How many threads run the tasks of this process. A task that blocks its thread takes that from
+/// the others, so there are more threads than cores: idle ones cost next to nothing.
+fn task_threads(slots: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores.max(2) + slots.min(64)
+}
+
 fn notify(inboxes: &Arc<Vec<Inbox>>) -> Done {
     let inboxes = Arc::clone(inboxes);
     Arc::new(move |home, durable| {
@@ -312,8 +341,12 @@ fn spread(shared: &Arc<Shared>, recovered: Recovered) -> Vec<Loop> {
     for row in recovered.rows {
         loops[shared.home_of(row.job)].note(row);
     }
-    for (job, why) in recovered.broken {
-        loops[shared.home_of(job)].broken.insert(job, why);
+    for (job, Broken { why, row }) in recovered.broken {
+        let home = &mut loops[shared.home_of(job)];
+        home.broken.insert(job, why);
+        if let Some(row) = row {
+            home.note(row);
+        }
     }
     loops
 }

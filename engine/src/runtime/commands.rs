@@ -10,9 +10,11 @@ use super::error::{CommandError, EngineError, JobError, SubmitError};
 use super::executor::{Entry, Executor, Parked, Running};
 use super::message::{Answer, Ask, Reply, Snapshot};
 use super::recovery;
-use super::turn::Loop;
+use super::turn::{Loop, THIS_TURN};
 use super::views::Round;
-use crate::job::{Command, Event, Job, Origin, Report, StepError, TaskNumber, begin, step};
+use crate::job::{
+    Command, Event, Illegal, Job, Origin, Report, StepError, TaskNumber, begin, step,
+};
 use crate::log::{Head, JobRow, Position, digest};
 
 impl Loop {
@@ -49,25 +51,17 @@ impl Loop {
         if let Err(error) = self.load(id) {
             return self.after_events_of(id, answer(reply, Err(error.into())));
         }
-        self.recover_before_command(id);
-        let cx = self.context(ask.origin.clone());
-        let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { return };
+        let Some(Entry::Loaded(executor)) = self.entries.get(&id) else { return };
         let found = executor.job.seq();
         if let Some(expected) = ask.expected_seq.filter(|&expected| expected != found) {
             let stale = CommandError::Stale { expected, found };
             return self.after_events_of(id, answer(reply, Err(stale)));
         }
         let result = if ask.dry_run {
-            let mut copy = Job::clone(&executor.job);
-            step(&mut copy, command, &cx).map(|events| {
-                let live = executor.snapshot().live;
-                Answer { events, snapshot: Snapshot { job: Arc::new(copy), live } }
-            })
+            self.rehearse(id, command, ask.origin)
         } else {
-            step(executor.job_mut(), command, &cx).map(|events| {
-                executor.add(events.clone());
-                Answer { events, snapshot: executor.snapshot() }
-            })
+            self.recover_before_command(id);
+            self.carry_out(id, command, ask.origin)
         };
         self.touch(id);
         let action = match result {
@@ -82,6 +76,45 @@ impl Loop {
             }
         };
         self.after_events_of(id, action);
+    }
+
+    fn carry_out(
+        &mut self,
+        id: JobId,
+        command: Command,
+        origin: Origin,
+    ) -> Result<Answer, StepError> {
+        let cx = self.context(origin);
+        let executor = self.loaded(id)?;
+        let events = step(executor.job_mut(), command, &cx)?;
+        executor.add(events.clone());
+        Ok(Answer { events, snapshot: executor.snapshot() })
+    }
+
+    /// Does on a copy what [`Loop::carry_out`] would do.
+    fn rehearse(
+        &mut self,
+        id: JobId,
+        command: Command,
+        origin: Origin,
+    ) -> Result<Answer, StepError> {
+        let (engine, cx) = (self.context(Origin::ENGINE), self.context(origin));
+        let executor = self.loaded(id)?;
+        let mut copy = Job::clone(&executor.job);
+        let mut events = Vec::new();
+        if !executor.recovered {
+            events = step(&mut copy, Command::Report(Report::Recover), &engine)?;
+        }
+        events.extend(step(&mut copy, command, &cx)?);
+        let live = executor.snapshot().live;
+        Ok(Answer { events, snapshot: Snapshot { job: Arc::new(copy), live } })
+    }
+
+    fn loaded(&mut self, id: JobId) -> Result<&mut Executor, Illegal> {
+        match self.entries.get_mut(&id) {
+            Some(Entry::Loaded(executor)) => Ok(executor),
+            _ => Err(Illegal { job: id, seq: 0, event: "nothing", why: "it is not loaded".into() }),
+        }
     }
 
     /// On a store where nothing runs, a command first declares lost what was alive.
@@ -166,9 +199,8 @@ impl Loop {
         ids.sort_unstable_by(|a, b| b.cmp(a));
         ids.truncate(limit);
         let rows = ids.iter().filter_map(|id| self.row_of(*id)).collect();
-        // All of these rest on events that were handed to the writer in earlier turns at most.
-        let ticket = self.pending.back().map_or(self.durable, |&(ticket, _)| ticket);
-        self.queue(ticket, answer(reply, Ok(rows)));
+        // Some of these may rest on events of the present turn.
+        self.queue(THIS_TURN, answer(reply, Ok(rows)));
     }
 
     fn row_of(&self, id: JobId) -> Option<JobRow> {
@@ -178,7 +210,15 @@ impl Loop {
         }
     }
 
-    pub(super) fn on_views(&mut self, round: &Arc<Round>) {
+    /// Hands rows in for the views. No job has events then that were not given to the writer,
+    /// so that a row is never ahead of the records before it.
+    pub(super) fn hand_in_views(&mut self) {
+        for round in std::mem::take(&mut self.rounds) {
+            self.hand_in(&round);
+        }
+    }
+
+    fn hand_in(&mut self, round: &Round) {
         let dirty = std::mem::take(&mut self.dirty);
         let mut rows: Vec<JobRow> = dirty.iter().filter_map(|id| self.row_of(*id)).collect();
         rows.sort_unstable_by_key(|row| row.job);
@@ -203,14 +243,16 @@ impl Loop {
     }
 
     fn attempt_is_over(&mut self, id: JobId, task: TaskNumber, attempt: u32) {
-        let running = match self.entries.get_mut(&id) {
-            Some(Entry::Loaded(executor)) => &mut executor.running,
-            // The job was given up while the attempt ran.
-            _ => &mut self.orphans,
-        };
         let is_it = |running: &Running| running.task == task && running.attempt == attempt;
-        if let Some(place) = running.iter().position(is_it) {
-            let running = running.swap_remove(place);
+        let running = if let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) {
+            let place = executor.running.iter().position(is_it);
+            place.map(|place| executor.running.swap_remove(place))
+        } else {
+            // The job was given up while the attempt ran.
+            let place = self.orphans.iter().position(|(job, orphan)| *job == id && is_it(orphan));
+            place.map(|place| self.orphans.swap_remove(place).1)
+        };
+        if let Some(running) = running {
             self.live -= 1;
             self.give_back(running.held);
         }
@@ -238,12 +280,14 @@ impl Loop {
 
     /// What was alive when the engine died is lost; what could start, starts.
     pub(super) fn on_recover(&mut self, reply: Reply<Result<(), EngineError>>) {
-        let loaded: Vec<JobId> = self
+        let mut loaded: Vec<JobId> = self
             .entries
             .iter()
             .filter(|(_, entry)| matches!(entry, Entry::Loaded(_)))
             .map(|(&id, _)| id)
             .collect();
+        // The oldest jobs queue first.
+        loaded.sort_unstable();
         self.dispatching = self.shared.settings.dispatches;
         for id in loaded {
             if !self.dispatching {
@@ -255,7 +299,7 @@ impl Loop {
             self.report(id, Report::Recover);
             self.touch(id);
         }
-        self.queue(super::turn::THIS_TURN, answer(reply, Ok(())));
+        self.queue(THIS_TURN, answer(reply, Ok(())));
     }
 
     pub(super) fn on_quiesce(&mut self, interrupt: bool, quiet: oneshot::Sender<()>) {

@@ -10,7 +10,7 @@ use super::message::{LiveCell, Message};
 use super::pool::{PoolId, SUSPECTS, Waiter};
 use super::registry::Behaviour;
 use super::turn::Loop;
-use crate::job::{Effect, Event, Report, TaskNumber, Wait, Waiting};
+use crate::job::{Effect, Report, TaskNumber, Wait, Waiting};
 
 /// So many tasks of one job stand in queues at a time; the others follow as slots come free.
 const WANTS_MAX: usize = 64;
@@ -35,12 +35,13 @@ impl Loop {
     fn reconcile(&mut self, id: JobId) {
         let rule = self.shared.settings.losses;
         loop {
+            if self.broken.contains_key(&id) {
+                return;
+            }
             let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { return };
-            let effects: Vec<Effect> = executor
-                .job
-                .effects(self.now, rule)
-                .take(executor.running.len() * 2 + WANTS_MAX + 1)
-                .collect();
+            // What is alive, with a stop for each, and a time; then the wants.
+            let most = executor.job.live().count() * 2 + 1 + WANTS_MAX;
+            let effects: Vec<Effect> = executor.job.effects(self.now, rule).take(most).collect();
             let mut wake = None;
             let mut changed = false;
             for effect in &effects {
@@ -86,6 +87,7 @@ impl Loop {
             held,
             token: CancellationToken::new(),
             live: LiveCell::default(),
+            spawned: false,
             stop_ordered: false,
         });
         self.live += 1;
@@ -121,8 +123,8 @@ impl Loop {
     }
 
     fn on_granted(&mut self, waiter: Waiter) {
+        self.touch(waiter.job);
         if self.advance(waiter) {
-            self.touch(waiter.job);
             self.reconcile(waiter.job);
         }
     }
@@ -148,25 +150,23 @@ impl Loop {
             return self.shared.pools.take(waiter) && self.advance(waiter);
         }
         let held = wanting.held;
-        if self.dispatching && self.start(id, task) {
+        let changed = self.dispatching && self.report(id, Report::Start { task }) > 0;
+        if self.is_started(id, task) {
             return true;
         }
-        // The job had other plans by now.
+        // The job had other plans by now, or the task lacks an input.
         if let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) {
             executor.wanting.retain(|wanting| wanting.task != task);
         }
         self.give_back(held);
-        self.touch(id);
-        false
+        changed
     }
 
-    /// Lets the machine start the task. It may fail it instead, for want of an input.
-    fn start(&mut self, id: JobId, task: TaskNumber) -> bool {
-        self.report(id, Report::Start { task });
+    /// Whether an attempt of the task has been decided that does not run yet.
+    fn is_started(&self, id: JobId, task: TaskNumber) -> bool {
         let Some(Entry::Loaded(executor)) = self.entries.get(&id) else { return false };
-        executor.fresh.iter().rev().any(|recorded| {
-            matches!(recorded.event, Event::AttemptStarted { task: started, .. } if started == task)
-        })
+        let live = executor.job.task(task).and_then(|task| task.live_attempt());
+        live.is_some() && executor.running(task).is_none()
     }
 
     /// A sleeping task holds no slot: it waits for its time.
@@ -222,7 +222,11 @@ impl Loop {
     pub(super) fn leave(&mut self, id: JobId, wanting: Wanting) {
         let Wanting { task, queue, held } = wanting;
         if !self.shared.pools.leave(Waiter { home: self.index, job: id, task, queue }) {
-            // It has been granted meanwhile; the grant will find that nothing wants it.
+            // It has been granted meanwhile; the grant will find that nothing wants it. Of a job
+            // that was given up it will not find the slot that the task held already.
+            if held.suspect && queue != SUSPECTS && !self.entries.contains_key(&id) {
+                self.give_back_to(SUSPECTS);
+            }
             return;
         }
         if let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) {

@@ -21,7 +21,7 @@ pub(super) fn start(mut each: Loop, outbox: Outbox) -> std::io::Result<JoinHandl
     let name = format!("annals-loop-{}", each.index);
     std::thread::Builder::new().name(name).spawn(move || {
         let mut waiting = Vec::new();
-        while !each.closed {
+        while !each.is_over() {
             outbox.take(&mut waiting, TURN_MAX, worth(&each), at_most(&each));
             each.turn(waiting.drain(..));
         }

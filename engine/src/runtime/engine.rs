@@ -1,5 +1,6 @@
 //! The engine: what it shares, how it is asked, and how it ends.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -59,6 +60,8 @@ pub(super) struct Shared {
 pub(super) struct Settings {
     pub(super) limits: Limits,
     pub(super) losses: LossRule,
+    /// How many jobs that only wait each loop keeps loaded.
+    pub(super) resident: usize,
     pub(super) dispatches: bool,
     pub(super) allow_unknown_kinds: bool,
 }
@@ -70,7 +73,7 @@ impl Shared {
         self.inboxes[home].send(Envelope { message, permit: None });
     }
 
-    fn tell_all(&self, message: impl Fn() -> Message) {
+    pub(super) fn tell_all(&self, message: impl Fn() -> Message) {
         (0..self.inboxes.len()).for_each(|home| self.tell(home, message()));
     }
 
@@ -81,8 +84,9 @@ impl Shared {
         usize::try_from(spread % self.inboxes.len() as u64).unwrap_or(0)
     }
 
-    pub(super) fn fail(&self, error: EngineError) {
-        let _ = self.failure.set(error);
+    /// Notes why nothing is answered any more. Gives whether that is news.
+    pub(super) fn fail(&self, error: EngineError) -> bool {
+        self.failure.set(error).is_ok()
     }
 
     /// Why an answer did not come.
@@ -227,13 +231,18 @@ impl Engine {
         limit: usize,
     ) -> Result<Vec<JobRow>, EngineError> {
         let shared = &self.0.shared;
-        let mut rows = std::collections::BTreeMap::new();
-        let reader = Arc::clone(&shared.reader);
-        let viewed = blocking(move || reader.job_rows(before, limit)).await?;
-        rows.extend(viewed.into_iter().map(|row| (row.job, row)));
+        let mut rows: BTreeMap<JobId, JobRow> = BTreeMap::new();
         for home in 0..shared.inboxes.len() {
-            let newer = shared.ask(home, |reply| Message::Rows { before, limit, reply }).await??;
-            rows.extend(newer.into_iter().map(|row| (row.job, row)));
+            let newest = shared.ask(home, |reply| Message::Rows { before, limit, reply }).await??;
+            rows.extend(newest.into_iter().map(|row| (row.job, row)));
+        }
+        // The views come last: what has left the loops meanwhile is in them.
+        let reader = Arc::clone(&shared.reader);
+        for row in blocking(move || reader.job_rows(before, limit)).await? {
+            let newest = rows.entry(row.job).or_insert_with(|| row.clone());
+            if newest.head.seq < row.head.seq {
+                *newest = row;
+            }
         }
         Ok(rows.into_values().rev().take(limit).collect())
     }
@@ -328,7 +337,11 @@ impl Drop for Inner {
 
 impl From<LogError> for EngineError {
     fn from(error: LogError) -> Self {
-        Self::Log(Arc::new(error))
+        match error {
+            // The writer let go of it before the loops were told why.
+            LogError::Closed => Self::Stopped,
+            error => Self::Log(Arc::new(error)),
+        }
     }
 }
 

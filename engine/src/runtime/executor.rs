@@ -1,6 +1,6 @@
 //! An executor: what drives one open job. A value, not a thread.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use annals_tasks_sdk::cancel::CancellationToken;
@@ -10,7 +10,7 @@ use super::error::JobError;
 use super::ids::JobMap;
 use super::message::{LiveCell, Reply, Snapshot};
 use super::pool::PoolId;
-use crate::job::{Event, Job, Recorded, TaskNumber};
+use crate::job::{Event, Job, JobStatus, Recorded, TaskNumber};
 use crate::log::{Head, JobRow, Ticket};
 
 /// What drives one open job.
@@ -32,6 +32,8 @@ pub(super) struct Executor {
     /// Tasks that wait for a slot, and the one they hold already.
     pub(super) wanting: Vec<Wanting>,
     pub(super) outputs: Arc<Outputs>,
+    /// Outputs that are not durable yet, with the seq of their event.
+    unshown: VecDeque<(u64, TaskId, Payload)>,
     pub(super) watchers: Vec<(u64, Reply<Result<u64, JobError>>)>,
     pub(super) end_watchers: Vec<Reply<Result<Snapshot, JobError>>>,
     /// Whether what was alive when the engine started has been declared lost.
@@ -47,6 +49,8 @@ pub(super) struct Running {
     pub(super) held: Held,
     pub(super) token: CancellationToken,
     pub(super) live: LiveCell,
+    /// Whether it has come to life.
+    pub(super) spawned: bool,
     /// Whether a stop has been decided; it is carried out when that is durable.
     pub(super) stop_ordered: bool,
 }
@@ -89,6 +93,7 @@ impl Executor {
             running: Vec::new(),
             wanting: Vec::new(),
             outputs,
+            unshown: VecDeque::new(),
             watchers: Vec::new(),
             end_watchers: Vec::new(),
             recovered: false,
@@ -108,10 +113,20 @@ impl Executor {
             | Event::TaskSkipped { task, output: Some(output) } = &recorded.event
                 && let Some(task) = self.job.task(*task)
             {
-                self.outputs.insert(task.spec.id.clone(), output.clone());
+                let id = task.spec.id.clone();
+                self.unshown.push_back((recorded.seq, id, output.clone()));
             }
         }
         self.fresh.extend(events);
+    }
+
+    /// Lets attempts see the outputs that are durable by now.
+    pub(super) fn show_outputs(&mut self) {
+        while let Some((_, task, output)) =
+            self.unshown.pop_front_if(|(seq, ..)| *seq <= self.durable_seq)
+        {
+            self.outputs.insert(task, output);
+        }
     }
 
     pub(super) fn running(&self, task: TaskNumber) -> Option<&Running> {
@@ -138,6 +153,16 @@ impl Executor {
 
     pub(super) fn row(&self) -> JobRow {
         row(&self.job, self.head)
+    }
+
+    /// The row of a job that contradicted itself: what became of the state is not to be trusted.
+    pub(super) fn row_of_broken(&self) -> JobRow {
+        let mut row = self.row();
+        if row.status.is_ended() {
+            row.status = JobStatus::Running;
+        }
+        row.active = true;
+        row
     }
 }
 

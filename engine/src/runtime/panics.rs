@@ -40,7 +40,9 @@ pub(super) fn guard<T>(code: impl FnOnce() -> T) -> Result<T, String> {
         let place = PLACE.with_borrow_mut(Option::take);
         let message = message_of(&*payload);
         // The payload is the task's own value: its drop may panic too.
-        let _ = catch_unwind(AssertUnwindSafe(move || drop(payload)));
+        if let Err(second) = catch_unwind(AssertUnwindSafe(move || drop(payload))) {
+            std::mem::forget(second);
+        }
         match place {
             Some(place) => format!("{message} (at {place})"),
             None => message,

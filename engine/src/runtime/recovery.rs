@@ -1,11 +1,13 @@
 //! Recovery: what the log says is folded into jobs again.
 
+use std::collections::BTreeMap;
+
 use annals_tasks_sdk::JobId;
 
-use super::error::JobError;
+use super::error::{EngineError, JobError};
 use super::executor::{Entries, Entry, Executor, Parked, row};
 use super::ids::JobMap;
-use crate::job::{Illegal, Job};
+use crate::job::{Illegal, Job, JobStatus};
 use crate::log::{Head, JobRow, LogError, LogReader, Position, ReadRow, history};
 
 /// How many rows of the tail are read at once; a read transaction is held no longer.
@@ -13,16 +15,30 @@ const PAGE: usize = 1024;
 
 /// Loads a job from its history.
 pub(super) fn load(reader: &dyn LogReader, id: JobId, head: Head) -> Result<Job, JobError> {
-    let rows = history(reader, head.row, 0).map_err(|error| unreadable(id, &error))?;
-    let mut job = None;
-    for row in &rows {
-        fold(&mut job, row).map_err(|why| JobError::Unreadable { job: id, why })?;
+    match read(reader, id, head) {
+        Ok(Ok(job)) => Ok(job),
+        Ok(Err(why)) => Err(JobError::Unreadable { job: id, why }),
+        Err(error) => Err(EngineError::from(error).into()),
     }
-    job.ok_or(JobError::NotFound(id))
 }
 
-fn unreadable(job: JobId, error: &LogError) -> JobError {
-    JobError::Unreadable { job, why: error.to_string() }
+/// Reads a job's history. What is wrong with the history is told apart from what is wrong with
+/// the log as a whole.
+fn read(reader: &dyn LogReader, id: JobId, head: Head) -> Result<Result<Job, String>, LogError> {
+    let rows = match history(reader, head.row, 0) {
+        Ok(rows) => rows,
+        Err(error @ (LogError::Damaged(_) | LogError::Codec { .. })) => {
+            return Ok(Err(error.to_string()));
+        }
+        Err(error) => return Err(error),
+    };
+    let mut job = None;
+    for row in &rows {
+        if let Err(why) = fold(&mut job, row) {
+            return Ok(Err(why));
+        }
+    }
+    Ok(job.filter(|job| job.id() == id).ok_or_else(|| "the log does not hold it".into()))
 }
 
 /// Takes a row in. A job with an event that this build does not know is not run.
@@ -44,6 +60,14 @@ fn fold(job: &mut Option<Job>, row: &ReadRow) -> Result<(), String> {
     Ok(())
 }
 
+/// A job whose history cannot be followed.
+pub(super) struct Broken {
+    pub(super) why: String,
+    /// Its row, where the views do not have it: the views must show where its history ends, or
+    /// the next start would take the part that they know for the whole.
+    pub(super) row: Option<JobRow>,
+}
+
 /// What recovery found.
 pub(super) struct Recovered {
     /// Jobs that have not ended.
@@ -53,7 +77,7 @@ pub(super) struct Recovered {
     /// Rows that the views do not have yet.
     pub(super) rows: Vec<JobRow>,
     /// Jobs whose history cannot be followed, and why.
-    pub(super) broken: JobMap<String>,
+    pub(super) broken: JobMap<Broken>,
     /// How many events lie behind the views.
     pub(super) tail_events: u64,
 }
@@ -76,7 +100,7 @@ pub(super) fn recover(reader: &dyn LogReader) -> Result<Recovered, LogError> {
         from = last.end();
         for row in &rows {
             found.tail_events += row.hashes.len() as u64;
-            take_in(reader, row, &mut tail, &mut found.broken);
+            take_in(reader, row, &mut tail, &mut found.broken)?;
         }
     }
     for viewed in reader.open_rows()? {
@@ -85,13 +109,14 @@ pub(super) fn recover(reader: &dyn LogReader) -> Result<Recovered, LogError> {
             continue;
         }
         if viewed.active {
-            match load(reader, id, viewed.head) {
+            match read(reader, id, viewed.head)? {
                 Ok(job) => {
                     let executor = Executor::new(job, viewed.head);
                     found.open.insert(id, Entry::Loaded(Box::new(executor)));
                 }
-                Err(error) => {
-                    found.broken.insert(id, error.to_string());
+                Err(why) => {
+                    tracing::error!(job = %id, why, "a job is not run");
+                    found.broken.insert(id, Broken { why, row: None });
                 }
             }
         } else {
@@ -112,35 +137,73 @@ fn take_in(
     reader: &dyn LogReader,
     row: &ReadRow,
     tail: &mut JobMap<(Job, Head)>,
-    broken: &mut JobMap<String>,
-) {
+    broken: &mut JobMap<Broken>,
+) -> Result<(), LogError> {
     let id = row.job;
-    if broken.contains_key(&id) {
-        return;
-    }
-    let mut job = match tail.remove(&id) {
-        Some((job, head)) if head.hash == row.before.hash => Some(job),
-        Some(_) => {
-            broken.insert(id, "its history does not hang together".into());
-            return;
+    if let Some(broken) = broken.get_mut(&id) {
+        if let Some(known) = &mut broken.row {
+            known.head = row.after;
         }
-        None if row.before.seq == 0 => None,
-        None => match load(reader, id, row.before) {
-            Ok(job) => Some(job),
-            Err(error) => {
-                broken.insert(id, error.to_string());
-                return;
-            }
+        return Ok(());
+    }
+    let (mut job, hangs_together) = match tail.remove(&id) {
+        Some((job, head)) => (Some(job), Ok(head == row.before)),
+        None if row.before.seq == 0 => (None, Ok(true)),
+        None => match read(reader, id, row.before)? {
+            Ok(job) => (Some(job), Ok(true)),
+            Err(why) => (None, Err(why)),
         },
     };
-    match fold(&mut job, row) {
-        Ok(()) => {
-            if let Some(job) = job {
-                tail.insert(id, (job, row.after));
-            }
+    let taken = match hangs_together {
+        Ok(true) => fold(&mut job, row),
+        Ok(false) => Err("its history does not hang together".into()),
+        Err(why) => Err(why),
+    };
+    match (taken, job) {
+        (Ok(()), Some(job)) => {
+            tail.insert(id, (job, row.after));
         }
-        Err(why) => {
-            broken.insert(id, why);
+        (Ok(()), None) => {}
+        (Err(why), job) => {
+            tracing::error!(job = %id, why, "a job is not run");
+            let row = Some(row_of_broken(reader, job.as_ref(), row));
+            broken.insert(id, Broken { why, row });
         }
     }
+    Ok(())
+}
+
+/// What the views are to know of a job that cannot be followed: what was known of it last, and
+/// where its history really ends.
+fn row_of_broken(reader: &dyn LogReader, job: Option<&Job>, last: &ReadRow) -> JobRow {
+    let known = job.map(|job| row(job, last.after));
+    let known = known.or_else(|| reader.job_row(last.job).ok().flatten());
+    let time = last.events.first().map(|event| event.time);
+    let time = time.or_else(|| last.unknown.first().map(|event| event.time));
+    let mut known = known.unwrap_or_else(|| JobRow {
+        job: last.job,
+        head: last.after,
+        status: JobStatus::Running,
+        intent: None,
+        active: true,
+        due: None,
+        revision: 0,
+        name: Box::default(),
+        workflow: None,
+        source: None,
+        labels: BTreeMap::new(),
+        created: time.unwrap_or_default(),
+        started: None,
+        finished: None,
+        total_tasks: 0,
+        completed_tasks: 0,
+        skipped_tasks: 0,
+        error: None,
+    });
+    known.head = last.after;
+    known.active = true;
+    if known.status.is_ended() {
+        known.status = JobStatus::Running;
+    }
+    known
 }

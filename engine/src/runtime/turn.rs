@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use annals_tasks_sdk::{JobId, Timestamp};
 use tokio::sync::oneshot;
@@ -13,21 +14,26 @@ use super::act::Action;
 use super::agenda::Agenda;
 use super::attempt::Attempt;
 use super::engine::Shared;
-use super::error::EngineError;
-use super::executor::{Entries, Entry, Executor, Running};
+use super::error::{EngineError, JobError};
+use super::executor::{Entries, Entry, Executor, Parked, Running};
 use super::ids::{JobMap, JobSet};
 use super::message::{Envelope, Message};
 use super::pool::Waiter;
+use super::views::Round;
 use crate::job::{Command, Context, Origin, Recorded, Report, StepError, step};
-use crate::log::{Durable, JobRow, LogError, Position, Row, Stopped, Ticket, encode_row};
+use crate::log::{
+    CodecError, Durable, Head, JobRow, LogError, Position, Row, Stopped, Ticket, encode_row,
+};
 
 /// So many messages make a turn at most.
 pub(super) const TURN_MAX: usize = 4096;
-/// So many jobs stay loaded although they have nothing to do.
-const RESIDENT_MAX: usize = 4096;
-
+/// When the log could not be read, it is tried again after this time.
+const READ_AGAIN: Duration = Duration::from_secs(10);
 /// Stands for the commit of the present turn until that is known.
 pub(super) const THIS_TURN: Ticket = Ticket(u64::MAX);
+
+/// A job that a row continues, with its seq and its hash behind that row.
+type Continued = (JobId, u64, [u8; 32]);
 
 /// One of the few values that drive all jobs.
 pub(super) struct Loop {
@@ -47,6 +53,10 @@ pub(super) struct Loop {
     pub(super) durable: Ticket,
     /// Attempts whose start has become durable in this turn.
     pub(super) starting: Vec<Attempt>,
+    /// The last commit that the loop had a part in.
+    pub(super) last: Ticket,
+    /// Checkpoints of the views that were asked for in the present turn.
+    pub(super) rounds: Vec<Arc<Round>>,
     /// Rows of changed jobs that are not loaded, for lists and the next checkpoint.
     pub(super) rows: JobMap<JobRow>,
     /// Changed jobs, whose rows the views do not have yet.
@@ -55,7 +65,7 @@ pub(super) struct Loop {
     pub(super) leaving: (JobMap<JobRow>, Position),
     pub(super) broken: JobMap<String>,
     /// Attempts whose job was given up while they ran.
-    pub(super) orphans: Vec<Running>,
+    pub(super) orphans: Vec<(JobId, Running)>,
     pub(super) live: usize,
     /// How many attempts the last turn started.
     pub(super) started: usize,
@@ -80,6 +90,8 @@ impl Loop {
             pending: VecDeque::new(),
             durable: Ticket::default(),
             starting: Vec::new(),
+            last: Ticket::default(),
+            rounds: Vec::new(),
             rows: JobMap::default(),
             dirty: JobSet::default(),
             leaving: (JobMap::default(), Position(0)),
@@ -116,13 +128,16 @@ impl Loop {
             self.handle(envelope.message);
             drop(envelope.permit);
         }
-        while let Some(job) = self.agenda.take_due(self.now) {
+        while self.dispatching
+            && let Some(job) = self.agenda.take_due(self.now)
+        {
             self.touch(job);
         }
         self.reconcile_all();
         self.submit();
         self.act();
         self.start_attempts();
+        self.hand_in_views();
         self.tell_if_quiet();
     }
 
@@ -131,10 +146,14 @@ impl Loop {
         self.agenda.next().filter(|_| self.dispatching)
     }
 
+    /// Whether the loop was closed, and whatever it had to answer is answered.
+    pub(super) fn is_over(&self) -> bool {
+        self.closed && self.pending.is_empty()
+    }
+
     fn handle(&mut self, message: Message) {
-        if self.failed.is_some() && !matches!(message, Message::Close | Message::Quiesce { .. }) {
-            // Whoever waits for an answer hears of the failure by the drop of the reply.
-            return;
+        if self.failed.is_some() || self.closed {
+            return self.handle_at_the_end(message);
         }
         match message {
             Message::Submit { job, events, origin, reply } => {
@@ -155,12 +174,34 @@ impl Loop {
             Message::Granted(waiter) => self.granted.push_back(waiter),
             Message::Durable(Durable::UpTo(ticket)) => self.durable = ticket,
             Message::Durable(Durable::Failed(error)) => self.fail(Some(error)),
-            Message::Views(round) => self.on_views(&round),
+            Message::Views(round) => self.rounds.push(round),
             Message::Recover { reply } => self.on_recover(reply),
             Message::Quiesce { interrupt, quiet } => self.on_quiesce(interrupt, quiet),
             Message::Look => {}
-            Message::Close => self.closed = true,
+            Message::Close => self.on_close(),
         }
+    }
+
+    /// Nothing is decided any more. Whoever waits for an answer hears of it by the drop of the
+    /// reply.
+    fn handle_at_the_end(&mut self, message: Message) {
+        match message {
+            Message::Durable(Durable::UpTo(ticket)) => self.durable = ticket,
+            Message::Durable(Durable::Failed(error)) if self.failed.is_none() => {
+                self.fail(Some(error));
+            }
+            Message::Quiesce { quiet, .. } => self.quiet.push(quiet),
+            Message::Report { report: Report::Ended { .. }, .. } => {
+                self.live = self.live.saturating_sub(1);
+            }
+            Message::Close => self.on_close(),
+            _ => {}
+        }
+    }
+
+    fn on_close(&mut self) {
+        self.closed = true;
+        self.dispatching = false;
     }
 
     /// Notes that a job must be reconciled in this turn.
@@ -169,9 +210,17 @@ impl Loop {
             && !std::mem::replace(&mut executor.touched, true)
         {
             self.touched.push_back(job);
-        } else if matches!(self.entries.get(&job), Some(Entry::Parked(_))) && self.load(job).is_ok()
-        {
-            self.touch(job);
+        } else if matches!(self.entries.get(&job), Some(Entry::Parked(_))) {
+            match self.load(job) {
+                Ok(_) => self.touch(job),
+                // Whoever asks for it hears the same.
+                Err(error) => {
+                    tracing::error!(%error, "a job that is due cannot be loaded");
+                    if let JobError::Engine(_) = error {
+                        self.agenda.set(job, Some(self.now.plus(READ_AGAIN)));
+                    }
+                }
+            }
         }
     }
 
@@ -186,6 +235,9 @@ impl Loop {
 
     /// Lets the machine take a report in; gives the events that it made.
     pub(super) fn report(&mut self, job: JobId, report: Report) -> usize {
+        if self.broken.contains_key(&job) {
+            return 0;
+        }
         let cx = self.context(Origin::ENGINE);
         let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return 0 };
         match step(executor.job_mut(), Command::Report(report), &cx) {
@@ -206,63 +258,58 @@ impl Loop {
         }
     }
 
-    /// Gives up on a job whose machine contradicts itself; the others go on.
+    /// Gives up on a job whose machine contradicts itself; the others go on. What it had decided
+    /// before is still recorded, since it may have been answered.
     pub(super) fn break_job(&mut self, job: JobId, why: String) {
         tracing::error!(%job, why, "the job is given up");
-        if let Some(Entry::Loaded(executor)) = self.entries.remove(&job) {
-            self.loaded -= 1;
-            stop_all(&executor);
-            self.orphans.extend(executor.running);
-            for wanting in executor.wanting {
-                self.leave(job, wanting);
+        self.touch(job);
+        self.broken.insert(job, why);
+    }
+
+    /// Lets go of a job that was given up.
+    fn bury(&mut self, id: JobId) {
+        let Some(Entry::Loaded(executor)) = self.entries.remove(&id) else { return };
+        self.loaded -= 1;
+        self.agenda.set(id, None);
+        stop_all(&executor);
+        // The views must show where its history ends, or the next start would begin before that.
+        self.note(executor.row_of_broken());
+        for wanting in executor.wanting {
+            self.leave(id, wanting);
+        }
+        for running in executor.running {
+            if running.spawned {
+                self.orphans.push((id, running));
+            } else {
+                self.live -= 1;
+                self.give_back(running.held);
             }
         }
-        self.agenda.set(job, None);
-        self.dirty.remove(&job);
-        self.broken.insert(job, why);
     }
 
     /// Hands the events of the turn to the writer, and the actions to those who wait for it.
     fn submit(&mut self) {
         let touched = std::mem::take(&mut self.touched);
-        let mut rows: Vec<Row> = Vec::new();
-        let mut owners: Vec<(JobId, u64, [u8; 32])> = Vec::new();
-        for &id in &touched {
-            let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { continue };
-            executor.touched = false;
-            if executor.fresh.is_empty() {
-                continue;
-            }
-            let fresh: Vec<Recorded> = std::mem::take(&mut executor.fresh);
-            let values = std::mem::take(&mut executor.values);
-            match encode_row(id, &executor.head, &fresh, values) {
-                Ok((row, hash)) => {
-                    owners.push((id, executor.head.seq + fresh.len() as u64, hash));
-                    rows.push(row);
-                }
-                // The limits on payloads and plans keep every event far below what fits a row, so
-                // this is a contradiction in the engine itself: it must not acknowledge anything.
-                Err(source) => {
-                    let (file, position) = (None, self.shared.writer.next_position());
-                    let error = LogError::Codec { file, position, source };
-                    return self.fail(Some(Arc::new(error)));
-                }
-            }
-        }
-        let ticket = if rows.is_empty() {
-            self.pending.back().map_or(self.durable, |&(ticket, _)| ticket)
-        } else {
-            match self.submit_rows(rows, &owners) {
-                Ok(ticket) => ticket,
-                Err(stopped) => return self.fail(stopped.0),
+        let (rows, owners) = match self.encode(&touched) {
+            Ok(encoded) => encoded,
+            // The limits on payloads and plans keep every event far below what fits a row, so
+            // this is a contradiction in the engine itself: it must not acknowledge anything.
+            Err(source) => {
+                let (file, position) = (None, self.shared.writer.next_position());
+                let error = LogError::Codec { file, position, source };
+                return self.fail(Some(Arc::new(error)));
             }
         };
-        for (at, _) in &mut self.ready {
-            if *at == THIS_TURN {
-                *at = ticket;
+        let mut actions = Vec::new();
+        if !rows.is_empty() {
+            match self.submit_rows(rows, &owners, &mut actions) {
+                Ok(ticket) => self.last = ticket,
+                Err(stopped) => return self.fail(stopped.0),
             }
         }
-        for (ticket, action) in std::mem::take(&mut self.ready) {
+        actions.append(&mut self.ready);
+        for (ticket, action) in actions {
+            let ticket = if ticket == THIS_TURN { self.last } else { ticket };
             // What rests on durable events alone, such as a read, does not wait for others.
             if ticket <= self.durable {
                 self.perform(action);
@@ -271,26 +318,50 @@ impl Loop {
             }
         }
         for id in touched {
-            self.settle_down(id);
+            if self.broken.contains_key(&id) {
+                self.bury(id);
+            } else {
+                self.settle_down(id);
+            }
         }
+    }
+
+    fn encode(
+        &mut self,
+        touched: &VecDeque<JobId>,
+    ) -> Result<(Vec<Row>, Vec<Continued>), CodecError> {
+        let (mut rows, mut owners) = (Vec::new(), Vec::new());
+        for &id in touched {
+            let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { continue };
+            executor.touched = false;
+            if executor.fresh.is_empty() {
+                continue;
+            }
+            let fresh: Vec<Recorded> = std::mem::take(&mut executor.fresh);
+            let values = std::mem::take(&mut executor.values);
+            let (row, hash) = encode_row(id, &executor.head, &fresh, values)?;
+            owners.push((id, executor.head.seq + fresh.len() as u64, hash));
+            rows.push(row);
+        }
+        Ok((rows, owners))
     }
 
     fn submit_rows(
         &mut self,
         mut rows: Vec<Row>,
-        owners: &[(JobId, u64, [u8; 32])],
+        owners: &[Continued],
+        actions: &mut Vec<(Ticket, Action)>,
     ) -> Result<Ticket, Stopped> {
         let ticket = self.shared.writer.submit(self.index, &mut rows)?;
         let mut events = 0;
         for (row, &(id, seq, hash)) in rows.iter().zip(owners) {
             events += u64::from(row.events);
             let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { continue };
-            executor.head.row = row.position;
-            executor.head.seq = seq;
-            executor.head.hash = hash;
+            executor.head = Head { row: row.position, seq, hash };
             executor.ticket = ticket;
             self.dirty.insert(id);
-            self.ready.push((ticket, Action::Publish { job: id, seq }));
+            // Before all that rests on it: an attempt finds the outputs that it was waiting for.
+            actions.push((ticket, Action::Publish { job: id, seq }));
         }
         if self.shared.views.count(events) {
             self.shared.begin_views_round();
@@ -305,7 +376,7 @@ impl Loop {
             return;
         }
         let ended = executor.job.status().is_ended();
-        let waits = !executor.job.is_active() && self.loaded > RESIDENT_MAX;
+        let waits = !executor.job.is_active() && self.loaded > self.shared.settings.resident;
         if !ended && !waits {
             return;
         }
@@ -315,9 +386,10 @@ impl Loop {
         let head = executor.head;
         self.loaded -= 1;
         if ended {
+            self.agenda.set(id, None);
             self.entries.remove(&id);
         } else {
-            self.entries.insert(id, Entry::Parked(super::executor::Parked { head }));
+            self.entries.insert(id, Entry::Parked(Parked { head }));
         }
     }
 
@@ -335,14 +407,23 @@ impl Loop {
     fn fail(&mut self, error: Option<Arc<LogError>>) {
         let error = error.unwrap_or_else(|| Arc::new(LogError::Closed));
         tracing::error!(%error, "the log cannot be written; the engine stops");
-        self.shared.fail(EngineError::OutcomeUnknown(Arc::clone(&error)));
+        if self.shared.fail(EngineError::OutcomeUnknown(Arc::clone(&error))) {
+            // The writer tells those who have written; others may have someone who waits, too.
+            let failed = || Message::Durable(Durable::Failed(Arc::clone(&error)));
+            self.shared.tell_all(failed);
+        }
         self.failed = Some(error);
         self.pending.clear();
         self.ready.clear();
         self.touched.clear();
-        for entry in self.entries.values_mut() {
+        self.granted.clear();
+        self.rounds.clear();
+        // Attempts whose start did not become durable never come to life.
+        self.live = self.orphans.len();
+        for entry in self.entries.values() {
             if let Entry::Loaded(executor) = entry {
                 stop_all(executor);
+                self.live += executor.running.iter().filter(|running| running.spawned).count();
             }
         }
         self.entries.clear();

@@ -5,21 +5,25 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::log::{JobRow, LogReader, Position, Writer};
 
-/// After so many events the views are written, so that a restart reads no more of the tail.
-pub(super) const EVENTS_MAX: u64 = 50_000;
-
 /// Counts towards the next checkpoint.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Progress {
+    /// After so many events the views are written, so that a restart reads no more of the tail.
+    every: u64,
     events: AtomicU64,
     under_way: AtomicBool,
 }
 
 impl Progress {
+    pub(super) fn new(every: u64) -> Self {
+        let (events, under_way) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { every: every.max(1), events, under_way }
+    }
+
     /// Counts events; true for the caller who is to begin a round.
     pub(super) fn count(&self, events: u64) -> bool {
         let before = self.events.fetch_add(events, Ordering::Relaxed);
-        before + events >= EVENTS_MAX && !self.under_way.swap(true, Ordering::AcqRel)
+        before + events >= self.every && !self.under_way.swap(true, Ordering::AcqRel)
     }
 
     /// How many events the views do not have.

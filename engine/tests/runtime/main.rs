@@ -1,0 +1,16 @@
+//! The runtime as those who use it meet it: an engine on a log in memory or on disk, with tasks
+//! that end, fail, hang and panic when the test says so.
+//!
+//! Nothing here waits for a fixed time. What must happen is waited for, and a hang is a failure
+//! after a minute.
+
+mod crash;
+mod durability;
+mod panics;
+mod shutdown;
+mod slots;
+mod stops;
+mod support;
+mod time;
+mod typed;
+mod views;
