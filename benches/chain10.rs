@@ -20,6 +20,10 @@ use annals_tasks_sdk::plan::Plan;
 use support::{Figures, chain, cpu_seconds, resident_bytes};
 use tokio::sync::oneshot;
 
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Jobs in flight, and how many jobs are run for the figures.
 const PARTS: [(usize, usize); 3] = [(1, 200), (1_000, 20_000), (10_000, 50_000)];
 

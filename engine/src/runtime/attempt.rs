@@ -189,7 +189,8 @@ impl Attempt {
                     future.run().await
                 } else {
                     future.end();
-                    Ok(Err(TaskError::new("grace_over", "the attempt was dropped: it did not end within its grace")))
+                    let message = "the attempt was dropped: it did not end within its grace";
+                    Ok(Err(TaskError::new("grace_over", message)))
                 }
             }
         };

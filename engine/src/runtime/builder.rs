@@ -229,12 +229,11 @@ impl Builder {
 
     fn assemble(mut self) -> Result<Engine, StartError> {
         super::panics::note_places();
-        let log = match self.log.take() {
-            Some(log) => log,
-            None => {
-                self.store.create = self.create;
-                Box::new(RedbLog::open(&self.dir, &self.store)?)
-            }
+        let log = if let Some(log) = self.log.take() {
+            log
+        } else {
+            self.store.create = self.create;
+            Box::new(RedbLog::open(&self.dir, &self.store)?)
         };
         let live_dir = self.dir.join("live");
         self.builtin_kinds()?;

@@ -7,7 +7,7 @@ use super::inbox::{Outbox, Worth};
 use super::turn::{Loop, TURN_MAX};
 
 /// A loop that waits for nothing in particular looks at the clock this seldom.
-const IDLE: Duration = Duration::from_secs(3600);
+const IDLE: Duration = Duration::from_hours(1);
 /// While a commit is under way, what comes in could not be committed anyway: it is taken up in
 /// pieces of this size, so that it is decided meanwhile.
 const DURING_COMMIT: Worth = Worth { messages: 64, patience: Duration::from_millis(1) };

@@ -14,7 +14,8 @@ use crate::log::LogError;
 pub enum EngineError {
     /// A write failed. Whether what was asked for has happened shows after the next start.
     #[error(
-        "the log could not be written, so the outcome is unknown until the engine is started again: {0}"
+        "the log could not be written, so the outcome is unknown until the engine is started \
+         again: {0}"
     )]
     OutcomeUnknown(Arc<LogError>),
     /// The log could not be read.

@@ -8,8 +8,8 @@ use annals_engine::{Ask, Mode};
 use annals_tasks_sdk::{Payload, TaskContext, TaskError};
 
 use super::support::{
-    Gate, HandClock, Tally, World, cancel, codes, execute, laws, loops, nothing, outcomes, pause,
-    plan, resume, skip, status_of, submit, task, until, within,
+    Gate, HandClock, Tally, World, almost, cancel, codes, execute, laws, loops, nothing, outcomes,
+    pause, plan, resume, skip, status_of, submit, task, until, within,
 };
 
 const GRACE: Duration = Duration::from_secs(10);
@@ -47,7 +47,7 @@ async fn a_task_that_never_looks_is_dropped_after_its_grace() {
             (JobStatus::Running, Some(Intent::Cancel))
         );
         within(clock.until_slept_on(GRACE)).await;
-        clock.advance(GRACE - Duration::from_millis(1));
+        clock.advance(almost(GRACE));
         assert!(is_live(&job.snapshot().await.unwrap().job), "the grace is not over");
         clock.advance(Duration::from_millis(1));
         let end = ended(&job).await;

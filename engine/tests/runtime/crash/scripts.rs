@@ -223,13 +223,13 @@ fn lost() -> [Script; 2] {
             assert_eq!(outcomes(job, "a").len(), losses + 1, "each loss failed the job");
         },
     };
-    let paused = |job: &Job| job.status() == Paused;
+    let is_held = |job: &Job| job.status() == Paused;
     let pauses = Script {
         name: "pauses",
         plan: pauses,
         steps: vec![
             release(|job| runs(job) || job.status() == Paused),
-            ask(|| Command::Resume, paused, completed),
+            ask(|| Command::Resume, is_held, completed),
         ],
         ends: completes,
     };

@@ -9,6 +9,11 @@ use annals_engine::runtime::Clock;
 use annals_tasks_sdk::Timestamp;
 use tokio::sync::{oneshot, watch};
 
+/// A moment less than `span`.
+pub(crate) fn almost(span: Duration) -> Duration {
+    span.saturating_sub(Duration::from_millis(1))
+}
+
 /// A clock that stands still until a test moves it.
 pub(crate) struct HandClock {
     state: Mutex<State>,
@@ -50,6 +55,12 @@ impl HandClock {
         self.sleepers.send_replace(left);
     }
 
+    /// Sets the time back, as an operator may do with the clock of a machine.
+    pub(crate) fn set_back(&self, by: Duration) {
+        let millis = i64::try_from(by.as_millis()).expect("a test sets it back by little");
+        self.with(|state| state.now = Timestamp::from_millis(state.now.as_millis() - millis));
+    }
+
     /// Waits until somebody sleeps until exactly `span` from now.
     pub(crate) async fn until_slept_on(&self, span: Duration) {
         let mut sleepers = self.sleepers.subscribe();
@@ -89,6 +100,6 @@ impl Clock for HandClock {
     }
 
     fn patience(&self, _ahead: Duration) -> Duration {
-        Duration::from_secs(3600)
+        Duration::from_hours(1)
     }
 }

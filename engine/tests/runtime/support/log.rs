@@ -173,13 +173,17 @@ impl LogReader for TamperedReader {
 
     fn row(&self, position: Position) -> Result<Option<ReadRow>, LogError> {
         let mut row = self.0.row(position)?;
-        row.iter_mut().for_each(|row| (self.1)(row));
+        if let Some(row) = &mut row {
+            (self.1)(row);
+        }
         Ok(row)
     }
 
     fn rows(&self, from: Position, limit: usize) -> Result<Vec<ReadRow>, LogError> {
         let mut rows = self.0.rows(from, limit)?;
-        rows.iter_mut().for_each(|row| (self.1)(row));
+        for row in &mut rows {
+            (self.1)(row);
+        }
         Ok(rows)
     }
 

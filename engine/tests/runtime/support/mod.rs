@@ -5,10 +5,10 @@ mod gate;
 mod log;
 mod world;
 
-pub(crate) use clock::HandClock;
+pub(crate) use clock::{HandClock, almost};
 pub(crate) use gate::{Gate, Tally};
 pub(crate) use log::{LogGate, Tampered, Watched};
 pub(crate) use world::{
     Store, World, cancel, codes, execute, laws, loops, nothing, outcomes, pause, plan, plan_of,
-    replay, resume, skip, status_of, submit, task, until, within,
+    resume, skip, status_of, submit, task, until, within,
 };

@@ -173,7 +173,7 @@ pub(crate) fn status_of(job: &Job, task: &str) -> &'static str {
 }
 
 /// Folds the history of a job.
-pub(crate) async fn replay(job: &JobHandle) -> Job {
+async fn replay(job: &JobHandle) -> Job {
     let history = within(job.history(0, usize::MAX)).await.expect("the history can be read");
     let mut events = history.iter().map(|logged| &logged.recorded);
     let first = events.next().expect("a job has a first event");
