@@ -10,7 +10,7 @@ use super::{Session, store};
 use crate::dto;
 
 /// Events that are read at a time.
-const PAGE: usize = 500;
+const PAGE: usize = 10_000;
 
 pub(super) async fn events(args: &EventsArgs, mut session: Session) -> Result<Exit, CliError> {
     let (engine, job, snapshot) = store::look(&session.data, &args.job).await?;

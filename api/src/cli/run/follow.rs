@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
-use annals_engine::job::{Command, Job, JobStatus, PauseMode};
-use annals_engine::runtime::{CommandError, Snapshot};
+use annals_engine::job::{Command, Event, Job, JobStatus, PauseMode};
+use annals_engine::runtime::{CommandError, Logged, Snapshot};
 use annals_engine::{Ask, JobHandle};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::lines::Teller;
 use super::screen::Screen;
 use super::{Run, lines, summary};
 use crate::cli::error::{CliError, Exit};
@@ -29,7 +30,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// From here on they no longer end the process by themselves.
+    /// Since here on they no longer end the process by themselves.
     pub(super) fn listen() -> Result<Self, CliError> {
         let listen = |kind| {
             signal(kind).map_err(|error| {
@@ -48,101 +49,131 @@ impl Signals {
     }
 }
 
-/// Follows a job from the event after `seen` until it has ended or is paused.
+/// Where following begins.
+pub(super) struct Since {
+    /// The last event that is no news.
+    pub(super) seq: u64,
+    /// Whether nothing more would happen if nothing is news.
+    pub(super) over: bool,
+}
+
+impl Since {
+    /// Since the submission on.
+    pub(super) const START: Self = Self { seq: 0, over: false };
+
+    /// Since a job's present state on.
+    pub(super) fn state(job: &Job) -> Self {
+        let over = job.status().is_ended() || job.status() == JobStatus::Paused;
+        Self { seq: job.seq(), over }
+    }
+}
+
+/// What is followed, and what of it has been shown.
+struct Follower<'a> {
+    job: &'a JobHandle,
+    seen: Since,
+    teller: Teller,
+    screen: Screen,
+    run: &'a mut Run,
+}
+
+/// Follows a job until it has ended or is paused.
 pub(super) async fn follow(
     job: &JobHandle,
-    mut seen: u64,
+    seen: Since,
     mut signals: Signals,
     run: &mut Run,
 ) -> Result<Exit, CliError> {
-    let mut screen = Screen::new(run);
+    let first = job.snapshot().await?.job;
+    if seen.seq == 0 && !run.session.json {
+        run.session.out.line(summary::begins(&first));
+    }
+    let teller = Teller::new(first, run.session.data.clone());
+    let mut follower = Follower { job, seen, teller, screen: Screen::new(run), run };
     let mut frames = tokio::time::interval(FRAME);
     let mut told: Option<Exit> = None;
-    if seen == 0 && !run.session.json {
-        run.session.out.line(summary::begins(&job.snapshot().await?.job));
-    }
-    let last = loop {
-        let snapshot = show(job, &mut seen, run, &mut screen).await?;
-        if is_over(&snapshot.job) {
-            break snapshot;
-        }
-        loop {
-            tokio::select! {
-                changed = job.changed(seen) => {
-                    changed?;
-                    break;
+    follower.show().await?;
+    while !follower.seen.over {
+        tokio::select! {
+            changed = job.changed(follower.seen.seq) => {
+                changed?;
+                follower.show().await?;
+            }
+            exit = signals.next() => {
+                if told.replace(exit).is_some() {
+                    // As safe as a kill: the next run goes on.
+                    leave(exit, &mut follower.screen, job);
                 }
-                exit = signals.next() => {
-                    if told.is_some() {
-                        // As safe as a kill: the next run goes on.
-                        leave(exit, &mut screen, job);
-                    }
-                    told = Some(exit);
-                    stop(job, run, &mut screen).await?;
-                }
-                _ = frames.tick(), if screen.is_drawn() => screen.draw(&job.snapshot().await?),
+                follower.stop().await?;
+            }
+            _ = frames.tick(), if follower.screen.is_drawn() => {
+                follower.screen.draw(&job.snapshot().await?);
             }
         }
-    };
-    screen.clear();
+    }
+    follower.screen.clear();
+    let last = job.snapshot().await?;
     let exit = exit_of(&last.job, told);
     end(&last, exit, run);
     Ok(exit)
 }
 
-/// Shows what has happened since `seen`.
-async fn show(
-    job: &JobHandle,
-    seen: &mut u64,
-    run: &mut Run,
-    screen: &mut Screen,
-) -> Result<Snapshot, CliError> {
-    loop {
-        let page = job.history(*seen, PAGE).await?;
-        let snapshot = job.snapshot().await?;
-        for logged in &page {
-            if run.session.json {
-                run.session.out.line(events::shape(&snapshot.job, logged).to_json());
-            } else {
-                // What runs and waits moves on a terminal; only what is over stays there.
-                if screen.is_drawn() && lines::is_passing(&logged.recorded.event) {
-                    continue;
-                }
-                for line in lines::of(&logged.recorded, &snapshot.job, &run.session.data) {
-                    screen.print(&line, &mut run.session.out);
-                }
+impl Follower<'_> {
+    /// Shows what has happened since.
+    async fn show(&mut self) -> Result<(), CliError> {
+        loop {
+            let page = self.job.history(self.seen.seq, PAGE).await?;
+            for logged in &page {
+                self.tell(logged);
+            }
+            if page.len() < PAGE {
+                return Ok(());
             }
         }
-        if let Some(last) = page.last() {
-            *seen = last.recorded.seq;
+    }
+
+    fn tell(&mut self, logged: &Logged) {
+        let Logged { recorded, .. } = logged;
+        self.seen.seq = recorded.seq;
+        self.seen.over = match &recorded.event {
+            Event::JobCompleted
+            | Event::JobFailed { .. }
+            | Event::JobCancelled
+            | Event::JobPaused
+            | Event::JobReopened { held: true } => true,
+            Event::JobStarted | Event::JobResumed | Event::JobReopened { held: false } => false,
+            _ => self.seen.over,
+        };
+        let out = &mut self.run.session.out;
+        if self.run.session.json {
+            out.line(events::shape(self.teller.job(), logged).to_json());
+            return;
         }
-        // What has happened while the page was read is read before anything is concluded.
-        if snapshot.job.seq() <= *seen || page.is_empty() {
-            screen.draw(&snapshot);
-            return Ok(snapshot);
+        let lines = self.teller.lines(recorded);
+        // What runs and waits moves on a terminal; only what is over stays there.
+        if self.screen.is_drawn() && lines::is_passing(&recorded.event) {
+            return;
+        }
+        for line in lines {
+            self.screen.print(&line, out);
         }
     }
-}
 
-/// Whether nothing more happens by itself.
-fn is_over(job: &Job) -> bool {
-    job.status().is_ended() || job.status() == JobStatus::Paused
-}
-
-/// Pauses the job; what runs is stopped.
-async fn stop(job: &JobHandle, run: &mut Run, screen: &mut Screen) -> Result<(), CliError> {
-    let ask = Ask { origin: store::origin(Some("interrupted")), ..Ask::default() };
-    let paused = job.command(Command::Pause { mode: PauseMode::Interrupt }, ask).await;
-    let line = match paused {
-        Ok(_) => "stopping what runs; once more leaves at once",
-        // It is ending already.
-        Err(CommandError::Rejected(_)) => "it is about to end; once more leaves at once",
-        Err(error) => return Err(error.into()),
-    };
-    if !run.session.json {
-        screen.print(line, &mut run.session.out);
+    /// Pauses the job; what runs is stopped.
+    async fn stop(&mut self) -> Result<(), CliError> {
+        let ask = Ask { origin: store::origin(Some("interrupted")), ..Ask::default() };
+        let pause = Command::Pause { mode: PauseMode::Interrupt };
+        let line = match self.job.command(pause, ask).await {
+            Ok(_) => "stopping what runs; once more leaves at once",
+            // It is ending already.
+            Err(CommandError::Rejected(_)) => "it is about to end; once more leaves at once",
+            Err(error) => return Err(error.into()),
+        };
+        if !self.run.session.json {
+            self.screen.print(line, &mut self.run.session.out);
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn leave(exit: Exit, screen: &mut Screen, job: &JobHandle) -> ! {

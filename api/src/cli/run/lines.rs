@@ -1,11 +1,14 @@
 //! One plain line for each change of a job.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_engine::job::{
     AttemptEnd, Event, Failure, Job, PauseMode, Recorded, Task, TaskNumber, TaskStatus, Wait,
 };
+use annals_tasks_sdk::Timestamp;
 use owo_colors::{OwoColorize, Style};
 
 use crate::cli::text::{clock, command, duration, plain, style};
@@ -13,17 +16,48 @@ use crate::cli::text::{clock, command, duration, plain, style};
 /// Columns that ids are given at least and at most.
 const ID_WIDTH: (usize, usize) = (16, 40);
 
-/// The lines that show an event: none for what the summary says, more where a task has failed.
-pub(super) fn of(recorded: &Recorded, job: &Job, data: &Path) -> Vec<String> {
-    let Some(Change { task, status, rest, below }) = change(recorded, job, data) else {
-        return Vec::new();
-    };
-    let width = job.tasks().map(|(_, task)| task.spec.id.as_str().len()).max().unwrap_or(0);
-    let width = width.clamp(ID_WIDTH.0, ID_WIDTH.1);
-    let (time, status) = (clock(recorded.time), status.shown(!rest.is_empty()));
-    let mut lines = vec![format!("{time}  {task:<width$} {status}{rest}")];
-    lines.extend(below.iter().map(|line| format!("          {}", plain(line))));
-    lines
+/// Tells what happens. What an event does not say by itself is remembered from earlier ones, so
+/// that no state has to be asked for with each of them.
+pub(super) struct Teller {
+    /// The job as it once was: what its tasks are called.
+    job: Arc<Job>,
+    data: PathBuf,
+    width: usize,
+    started: HashMap<TaskNumber, Timestamp>,
+    failed: HashMap<TaskNumber, Failure>,
+}
+
+impl Teller {
+    pub(super) fn new(job: Arc<Job>, data: PathBuf) -> Self {
+        let longest = job.tasks().map(|(_, task)| task.spec.id.as_str().len()).max();
+        let width = longest.unwrap_or(0).clamp(ID_WIDTH.0, ID_WIDTH.1);
+        Self { job, data, width, started: HashMap::new(), failed: HashMap::new() }
+    }
+
+    /// The job as it once was.
+    pub(super) fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// The lines that show an event: none for what the summary says, more where a task has
+    /// failed.
+    pub(super) fn lines(&mut self, recorded: &Recorded) -> Vec<String> {
+        if let Event::AttemptStarted { task, .. } = &recorded.event {
+            self.started.insert(*task, recorded.time);
+        }
+        let Some(Change { task, status, rest, below }) = self.change(recorded) else {
+            return Vec::new();
+        };
+        let (time, status) = (clock(recorded.time), status.shown(!rest.is_empty()));
+        let mut lines = vec![format!("{time}  {task:<width$} {status}{rest}", width = self.width)];
+        lines.extend(below.iter().map(|line| format!("          {}", plain(line))));
+        if let Event::AttemptFailed { task, end, .. } | Event::AttemptTimedOut { task, end, .. } =
+            &recorded.event
+        {
+            self.failed.insert(*task, end.error.clone());
+        }
+        lines
+    }
 }
 
 /// Whether what an event says is shown by the task's own line while it holds.
@@ -64,106 +98,107 @@ impl<'a> Change<'a> {
     }
 }
 
-fn change<'a>(recorded: &Recorded, job: &'a Job, data: &Path) -> Option<Change<'a>> {
-    let task = |number: &TaskNumber| job.task(*number);
-    Some(match &recorded.event {
-        Event::PauseRequested { mode: PauseMode::Drain } => Change::of_job("pausing"),
-        Event::PauseRequested { mode: PauseMode::Interrupt } => Change::of_job("stopping"),
-        Event::CancelRequested => Change::of_job("cancelling"),
-        Event::JobResumed => Change::of_job("resumed"),
-        Event::JobReopened { .. } => Change::of_job("reopened"),
-        Event::AttemptStarted { task: number, attempt } => {
-            Change::of(task(number)?, TaskStatus::Running, nth(*attempt))
+impl Teller {
+    fn change(&self, recorded: &Recorded) -> Option<Change<'_>> {
+        let task = |number: &TaskNumber| self.job.task(*number);
+        let took = |number: &TaskNumber, attempt| self.took(*number, attempt, recorded.time);
+        Some(match &recorded.event {
+            Event::PauseRequested { mode: PauseMode::Drain } => Change::of_job("pausing"),
+            Event::PauseRequested { mode: PauseMode::Interrupt } => Change::of_job("stopping"),
+            Event::CancelRequested => Change::of_job("cancelling"),
+            Event::JobResumed => Change::of_job("resumed"),
+            Event::JobReopened { .. } => Change::of_job("reopened"),
+            Event::AttemptStarted { task: number, attempt } => {
+                Change::of(task(number)?, TaskStatus::Running, nth(*attempt))
+            }
+            Event::AttemptFailed { task: number, attempt, end }
+            | Event::AttemptTimedOut { task: number, attempt, end } => {
+                self.attempt_failed(task(number)?, *attempt, end, &took(number, 1))
+            }
+            Event::AttemptInterrupted { task: number, attempt, .. } => {
+                Change::of(task(number)?, TaskStatus::Interrupted, took(number, *attempt))
+            }
+            Event::AttemptLost { task: number, attempt } => {
+                let rest = format!("attempt {attempt} was lost: the engine ended while it ran");
+                Change::of(task(number)?, TaskStatus::Interrupted, rest)
+            }
+            Event::TaskWaiting { task: number, wait } => waits(task(number)?, *wait),
+            Event::RetryScheduled { task: number, due } => {
+                let rest = format!("tries again at {}", clock(*due));
+                Change::of(task(number)?, TaskStatus::Waiting, rest)
+            }
+            Event::TaskCompleted { task: number, attempt, .. } => {
+                Change::of(task(number)?, TaskStatus::Completed, took(number, *attempt))
+            }
+            Event::TaskFailed { task: number, error } => {
+                self.given_up(*number, task(number)?, error)?
+            }
+            Event::TaskSkipped { task: number, .. } => {
+                Change::of(task(number)?, TaskStatus::Skipped, String::new())
+            }
+            Event::TaskRemoved { task: number } => {
+                Change::of(task(number)?, TaskStatus::Removed, String::new())
+            }
+            _ => return None,
+        })
+    }
+
+    /// How long an attempt took, and which it was unless it was the first.
+    fn took(&self, task: TaskNumber, attempt: u32, end: Timestamp) -> String {
+        let started = self.started.get(&task);
+        let shown = duration(started.map_or(Duration::ZERO, |started| end.since(*started)));
+        match attempt {
+            // What needed no attempt took no time of one.
+            0 => String::new(),
+            1 => shown,
+            _ => format!("{shown}, attempt {attempt}"),
         }
-        Event::AttemptFailed { task: number, attempt, end }
-        | Event::AttemptTimedOut { task: number, attempt, end } => {
-            failed(task(number)?, *attempt, end, job, data)
+    }
+
+    fn attempt_failed<'a>(
+        &self,
+        task: &'a Task,
+        attempt: u32,
+        end: &AttemptEnd,
+        took: &str,
+    ) -> Change<'a> {
+        let most = task.spec.policy.retry.max_attempts;
+        let of = if most > 1 && most < u32::MAX { format!(" of {most}") } else { String::new() };
+        let rest = format!("{took}, attempt {attempt}{of} [{}]", plain(&end.error.code));
+        let mut change = Change::of(task, TaskStatus::Failed, rest);
+        change.below = end.error.message.lines().map(str::to_owned).collect();
+        if end.log.bytes > 0 {
+            let words = format!("logs {} {} --attempt {attempt}", self.job.id(), task.spec.id);
+            change.below.push(format!("log: {}", command(&words, &self.data)));
         }
-        Event::AttemptInterrupted { task: number, attempt, .. } => {
-            let task = task(number)?;
-            Change::of(task, TaskStatus::Interrupted, took(task, *attempt))
+        change
+    }
+
+    /// A task that failed without an attempt of its own; the failure of an attempt was shown.
+    fn given_up<'a>(
+        &self,
+        number: TaskNumber,
+        task: &'a Task,
+        error: &Failure,
+    ) -> Option<Change<'a>> {
+        if self.failed.get(&number) == Some(error) {
+            return None;
         }
-        Event::AttemptLost { task: number, attempt } => {
-            let rest = format!("attempt {attempt} was lost: the engine ended while it ran");
-            Change::of(task(number)?, TaskStatus::Interrupted, rest)
-        }
-        Event::TaskWaiting { task: number, wait } => {
-            let task = task(number)?;
-            let rest = match wait {
-                Wait::Timer { until } => format!("until {}", clock(*until)),
-                Wait::Kind => format!("for kind {}, which is not here", task.spec.kind),
-                _ => String::new(),
-            };
-            Change::of(task, TaskStatus::Waiting, rest)
-        }
-        Event::RetryScheduled { task: number, due } => Change::of(
-            task(number)?,
-            TaskStatus::Waiting,
-            format!("tries again at {}", clock(*due)),
-        ),
-        Event::TaskCompleted { task: number, attempt, .. } => {
-            let task = task(number)?;
-            Change::of(task, TaskStatus::Completed, took(task, *attempt))
-        }
-        Event::TaskFailed { task: number, error } => given_up(task(number)?, error)?,
-        Event::TaskSkipped { task: number, .. } => {
-            Change::of(task(number)?, TaskStatus::Skipped, String::new())
-        }
-        Event::TaskRemoved { task: number } => {
-            Change::of(task(number)?, TaskStatus::Removed, String::new())
-        }
-        _ => return None,
-    })
+        let mut change = Change::of(task, TaskStatus::Failed, format!("[{}]", plain(&error.code)));
+        change.below = error.message.lines().map(str::to_owned).collect();
+        Some(change)
+    }
+}
+
+fn waits(task: &Task, wait: Wait) -> Change<'_> {
+    let rest = match wait {
+        Wait::Timer { until } => format!("until {}", clock(until)),
+        Wait::Kind => format!("for kind {}, which is not here", task.spec.kind),
+        _ => String::new(),
+    };
+    Change::of(task, TaskStatus::Waiting, rest)
 }
 
 fn nth(attempt: u32) -> String {
     if attempt > 1 { format!("attempt {attempt}") } else { String::new() }
-}
-
-/// How long an attempt took, and which it was unless it was the first.
-fn took(task: &Task, attempt: u32) -> String {
-    let shown = duration(length(task, attempt).unwrap_or_default());
-    match attempt {
-        // What needed no attempt took no time of one.
-        0 => String::new(),
-        1 => shown,
-        _ => format!("{shown}, attempt {attempt}"),
-    }
-}
-
-fn length(task: &Task, attempt: u32) -> Option<Duration> {
-    let index = usize::try_from(attempt).ok()?.checked_sub(1)?;
-    let attempt = task.attempts().get(index)?;
-    Some(attempt.finished?.since(attempt.started))
-}
-
-fn failed<'a>(
-    task: &'a Task,
-    attempt: u32,
-    end: &AttemptEnd,
-    job: &Job,
-    data: &Path,
-) -> Change<'a> {
-    let most = task.spec.policy.retry.max_attempts;
-    let of = if most > 1 && most < u32::MAX { format!(" of {most}") } else { String::new() };
-    let took = duration(length(task, attempt).unwrap_or_default());
-    let rest = format!("{took}, attempt {attempt}{of} [{}]", plain(&end.error.code));
-    let mut change = Change::of(task, TaskStatus::Failed, rest);
-    change.below = end.error.message.lines().map(str::to_owned).collect();
-    if end.log.bytes > 0 {
-        let words = format!("logs {} {} --attempt {attempt}", job.id(), task.spec.id);
-        change.below.push(format!("log: {}", command(&words, data)));
-    }
-    change
-}
-
-/// A task that failed without an attempt of its own; the failure of an attempt was shown.
-fn given_up<'a>(task: &'a Task, error: &Failure) -> Option<Change<'a>> {
-    let last = task.attempts().last().and_then(|attempt| attempt.end.as_deref());
-    if last.is_some_and(|end| end.error == *error) {
-        return None;
-    }
-    let mut change = Change::of(task, TaskStatus::Failed, format!("[{}]", plain(&error.code)));
-    change.below = error.message.lines().map(str::to_owned).collect();
-    Some(change)
 }

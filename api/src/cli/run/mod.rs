@@ -10,7 +10,7 @@ mod summary;
 use std::path::PathBuf;
 
 use annals_engine::job::{Command, Intent, Job, JobStatus};
-use annals_engine::runtime::{CommandError, Snapshot, SubmitError};
+use annals_engine::runtime::{CommandError, Snapshot};
 use annals_engine::{Ask, Engine, JobHandle, Submission};
 use annals_tasks_sdk::JobId;
 use annals_tasks_sdk::plan::Plan;
@@ -19,6 +19,7 @@ use super::args::RunArgs;
 use super::error::{CliError, Exit};
 use super::{Session, store, validate};
 use choose::Choice;
+use follow::Since;
 
 /// What is known of a run besides its job: how to say what to type.
 struct Run {
@@ -37,7 +38,7 @@ pub(super) async fn run(args: RunArgs, session: Session) -> Result<Exit, CliErro
     let mut run = Run { session, again };
     let engine = Engine::open(&run.session.data).start().await?;
     let (job, seen) = match choice {
-        Choice::Submit { plan, source } => (submit(&engine, plan, source).await?, 0),
+        Choice::Submit { plan, source } => (submit(&engine, plan, source).await?, Since::START),
         Choice::GoOn(id) => go_on(&engine, id, &mut run).await?,
     };
     let outcome = follow::follow(&job, seen, signals, &mut run).await?;
@@ -69,8 +70,7 @@ async fn submit(engine: &Engine, plan: Box<Plan>, source: String) -> Result<JobH
         source: Some(source.into()),
         origin: store::origin(None),
     };
-    let submitted = engine.submit_plan(submission).await;
-    let job = submitted.map_err(|error: SubmitError| CliError::from(error))?;
+    let job = engine.submit_plan(submission).await?;
     // A plan that starts by hand has its hand here.
     if job.snapshot().await?.job.status() == JobStatus::Pending {
         ask(&job, Command::Execute { paused: false }).await?;
@@ -78,11 +78,11 @@ async fn submit(engine: &Engine, plan: Box<Plan>, source: String) -> Result<JobH
     Ok(job)
 }
 
-/// Has a job go on from wherever it is; gives the seq after which it is news.
-async fn go_on(engine: &Engine, id: JobId, run: &mut Run) -> Result<(JobHandle, u64), CliError> {
+/// Has a job go on from wherever it is; gives from where on it is news.
+async fn go_on(engine: &Engine, id: JobId, run: &mut Run) -> Result<(JobHandle, Since), CliError> {
     let job = engine.job(id);
     let Snapshot { job: state, .. } = job.snapshot().await?;
-    let seen = state.seq();
+    let seen = Since::state(&state);
     if !run.session.json {
         run.session.out.line(summary::goes_on(&state));
     }
