@@ -44,6 +44,8 @@ pub use annals_engine::isolated_entry;
 
 /// Everything that a program needs to write tasks and run them.
 pub mod prelude {
+    pub use annals_engine::job::{JobStatus, TaskNumber, TaskStatus};
+    pub use annals_engine::runtime::{JobError, Snapshot};
     pub use annals_engine::{Ask, Engine, JobHandle, Mode, Submission};
     pub use annals_tasks_sdk::prelude::*;
 }

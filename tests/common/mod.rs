@@ -17,22 +17,25 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// The `annals` binary, built once; Cargo says where it is.
 pub(crate) fn annals() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--package", "annals", "--message-format=json"]);
-        if !cfg!(debug_assertions) {
-            cargo.arg("--release");
-        }
-        let built = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo runs");
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        let messages = String::from_utf8(built.stdout).expect("cargo writes UTF-8");
-        let messages = messages.lines().filter_map(|line| serde_json::from_str(line).ok());
-        let mut paths = messages.filter_map(|message: Value| {
-            let ours = message["target"]["name"] == "annals";
-            message["executable"].as_str().filter(|_| ours).map(PathBuf::from)
-        });
-        paths.next().expect("cargo names the binary")
-    })
+    BINARY.get_or_init(|| built("annals", &["--package", "annals"]))
+}
+
+/// Builds a program of the workspace.
+pub(crate) fn built(name: &str, which: &[&str]) -> PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--message-format=json"]).args(which);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let built = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo runs");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let messages = String::from_utf8(built.stdout).expect("cargo writes UTF-8");
+    let messages = messages.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let mut paths = messages.filter_map(|message: Value| {
+        let ours = message["target"]["name"] == name;
+        message["executable"].as_str().filter(|_| ours).map(PathBuf::from)
+    });
+    paths.next().expect("cargo names the program")
 }
 
 /// A folder in which commands run; their store is in it.
