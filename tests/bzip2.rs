@@ -79,7 +79,7 @@ struct Site {
 /// What make has made.
 struct Made {
     output: Output,
-    files: BTreeMap<String, String>,
+    files: BTreeMap<String, [u8; 32]>,
 }
 
 impl Site {
@@ -185,12 +185,11 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// The files of a folder by name, and the SHA-256 of each.
-fn files(folder: &Path) -> BTreeMap<String, String> {
+fn files(folder: &Path) -> BTreeMap<String, [u8; 32]> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     let file = |entry: fs::DirEntry| {
         let hash = Sha256::digest(fs::read(entry.path()).unwrap());
-        let hash = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        (entry.file_name().to_string_lossy().into_owned(), hash)
+        (entry.file_name().to_string_lossy().into_owned(), hash.into())
     };
     entries.map(file).collect()
 }

@@ -75,7 +75,7 @@ impl House {
             let env = json!({
                 "DIR": place.path(""),
                 "KILL_TEST": mark,
-                "BREEDS": number % 3 == 0,
+                "BREEDS": number.is_multiple_of(3),
             });
             let input = json!({"script": SCRIPT, "env": env});
             json!({"id": step(number), "kind": "shell", "input": input})
@@ -131,8 +131,8 @@ impl House {
                 .iter()
                 .map(|attempt| attempt["outcome"].as_str().unwrap())
                 .collect();
-            let (last, lost) = outcomes.split_last().expect("each step has run");
-            assert_eq!(*last, "completed", "{task}");
+            let (end, lost) = outcomes.split_last().expect("each step has run");
+            assert_eq!(*end, "completed", "{task}");
             assert!(lost.iter().all(|outcome| *outcome == "lost"), "{task}");
             all_lost += lost.len();
             let begun = &marks[task["id"].as_str().unwrap()];

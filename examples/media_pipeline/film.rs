@@ -113,7 +113,7 @@ pub(crate) struct Mark {
 /// Packs a film: of each frame what differs from the one before, in runs of equal bytes.
 pub(crate) struct Packer<'a> {
     film: &'a Film,
-    file: File,
+    out: File,
     last: Frame,
     pub(crate) mark: Mark,
 }
@@ -121,14 +121,14 @@ pub(crate) struct Packer<'a> {
 impl<'a> Packer<'a> {
     /// Goes on behind a mark. What an earlier packer wrote behind it is cut off.
     pub(crate) fn go_on(film: &'a Film, path: &Path, mark: Mark) -> io::Result<Self> {
-        let mut file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
-        file.set_len(mark.bytes)?;
-        file.seek(SeekFrom::End(0))?;
+        let mut out = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        out.set_len(mark.bytes)?;
+        out.seek(SeekFrom::End(0))?;
         let last = match mark.frames.checked_sub(1) {
             Some(number) => film.soft(number)?,
             None => vec![0; film.width * film.height],
         };
-        Ok(Self { film, file, last, mark })
+        Ok(Self { film, out, last, mark })
     }
 
     /// Packs the next frame.
@@ -136,8 +136,8 @@ impl<'a> Packer<'a> {
         let frame = self.film.soft(self.mark.frames)?;
         let difference = frame.iter().zip(&self.last).map(|(now, before)| now ^ before);
         let runs = runs(difference);
-        self.file.write_all(&u32::try_from(runs.len()).unwrap_or(u32::MAX).to_le_bytes())?;
-        self.file.write_all(&runs)?;
+        self.out.write_all(&u32::try_from(runs.len()).unwrap_or(u32::MAX).to_le_bytes())?;
+        self.out.write_all(&runs)?;
         self.mark.frames += 1;
         self.mark.bytes += 4 + runs.len() as u64;
         self.last = frame;
@@ -146,7 +146,7 @@ impl<'a> Packer<'a> {
 
     /// Makes all frames up to the mark safe.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.out.sync_data()
     }
 }
 
@@ -163,13 +163,13 @@ fn runs(bytes: impl Iterator<Item = u8>) -> Vec<u8> {
 
 /// Unpacks a film, and says how many of its frames are those of the original, softened.
 pub(crate) fn compare(film: &Film, packed: &Path) -> io::Result<u64> {
-    let mut file = io::BufReader::new(File::open(packed)?);
+    let mut reader = io::BufReader::new(File::open(packed)?);
     let mut frame = vec![0; film.width * film.height];
     for number in 0..film.frames {
         let mut length = [0; 4];
-        file.read_exact(&mut length)?;
+        reader.read_exact(&mut length)?;
         let mut runs = vec![0; u32::from_le_bytes(length) as usize];
-        file.read_exact(&mut runs)?;
+        reader.read_exact(&mut runs)?;
         let bytes = runs.chunks_exact(2).flat_map(|run| vec![run[1]; usize::from(run[0])]);
         frame.iter_mut().zip(bytes).for_each(|(byte, change)| *byte ^= change);
         if frame != film.soft(number)? {
@@ -177,7 +177,7 @@ pub(crate) fn compare(film: &Film, packed: &Path) -> io::Result<u64> {
         }
     }
     let mut rest = Vec::new();
-    if file.read_to_end(&mut rest)? > 0 {
+    if reader.read_to_end(&mut rest)? > 0 {
         return Err(broken("the packed film goes on behind its last frame"));
     }
     Ok(film.frames)
@@ -186,14 +186,14 @@ pub(crate) fn compare(film: &Film, packed: &Path) -> io::Result<u64> {
 /// Writes every fourth pixel of a frame as a PPM picture.
 pub(crate) fn thumbnail(film: &Film, number: u64, path: &Path) -> io::Result<()> {
     let frame = film.frame(number)?;
-    let mut file = io::BufWriter::new(File::create(path)?);
-    writeln!(file, "P6 {} {} 255", film.width / 4, film.height / 4)?;
+    let mut out = io::BufWriter::new(File::create(path)?);
+    writeln!(out, "P6 {} {} 255", film.width / 4, film.height / 4)?;
     for line in frame.chunks_exact(film.width).step_by(4).take(film.height / 4) {
         for grey in line.iter().step_by(4).take(film.width / 4) {
-            file.write_all(&[*grey; 3])?;
+            out.write_all(&[*grey; 3])?;
         }
     }
-    file.into_inner()?.sync_all()
+    out.into_inner()?.sync_all()
 }
 
 fn broken(what: &str) -> io::Error {

@@ -35,7 +35,7 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let data = PathBuf::from(arguments.next().unwrap_or_else(|| "annals-data/media".into()));
+    let data = PathBuf::from(arguments.next().unwrap_or_else(|| "media-data".into()));
     let frames = arguments.next().map_or(Ok(240), |frames| frames.parse())?;
 
     let engine = Engine::open(&data)
@@ -47,19 +47,16 @@ async fn run() -> Result<(), Box<dyn Error>> {
         .workflow(MEDIA, tasks::media)
         .start()
         .await?;
-    // What was running when the program ended goes on already; what has failed is asked to.
-    let job = match unfinished(&engine).await? {
-        Some(job) => {
-            println!("goes on with job {}", job.id());
-            job.command(Command::Execute { paused: false }, Ask::default()).await?;
-            job
-        }
-        None => {
-            let order = Order { folder: data.join("films"), frames, frames_per_second: 20 };
-            let job = engine.submit(MEDIA, &order).await?;
-            println!("new job {}", job.id());
-            JobHandle::clone(&job)
-        }
+    let job = if let Some(job) = unfinished(&engine).await? {
+        println!("goes on with job {}", job.id());
+        // What was running when the program ended goes on already; what has failed is asked to.
+        job.command(Command::Execute { paused: false }, Ask::default()).await?;
+        job
+    } else {
+        let order = Order { folder: data.join("films"), frames, frames_per_second: 20 };
+        let job = engine.submit(MEDIA, &order).await?;
+        println!("new job {}", job.id());
+        JobHandle::clone(&job)
     };
     tokio::select! {
         ended = follow::follow(&job) => {

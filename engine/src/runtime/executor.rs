@@ -150,8 +150,8 @@ impl Executor {
     pub(super) fn is_idle(&self) -> bool {
         self.running.is_empty()
             && self.wanting.is_empty()
-            && self.watchers.is_empty()
-            && self.end_watchers.is_empty()
+            && self.watchers.iter().all(|(_, reply)| reply.is_closed())
+            && self.end_watchers.iter().all(Reply::is_closed)
             && self.fresh.is_empty()
             && self.durable_seq == self.head.seq
     }

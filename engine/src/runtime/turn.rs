@@ -127,10 +127,18 @@ impl Loop {
     pub(super) fn turn(&mut self, messages: impl Iterator<Item = Envelope>) {
         self.now = self.shared.clock.now();
         self.started = 0;
+        if let Some(EngineError::OutcomeUnknown(error)) = self.shared.failure.get()
+            && self.failed.is_none()
+        {
+            // Another loop was told before this one.
+            self.fail(Some(Arc::clone(error)));
+        }
         for envelope in messages {
             self.handle(envelope.message);
             drop(envelope.permit);
         }
+        // What has become durable comes before answers that rest on it.
+        self.act();
         while self.dispatching
             && let Some(job) = self.agenda.take_due(self.now)
         {

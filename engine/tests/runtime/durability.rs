@@ -279,6 +279,24 @@ async fn a_stale_command_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_is_too_large_hurts_nobody() {
+    let world = World::in_memory();
+    let engine = within(world.engine().start()).await.unwrap();
+    let text = r#"{"id": "a", "kind": "sleep", "input": {"for": "1h"}}"#;
+    let job = submit(&engine, plan(text)).await;
+    let output = Payload::of(&"x".repeat(70 << 20)).unwrap();
+    let huge = Command::Skip { task: None, output: Some(output), cascade: false };
+    let refused = within(job.command(huge, Ask::default())).await;
+    assert!(matches!(refused, Err(CommandError::TooLarge { .. })));
+    let reason: std::sync::Arc<str> = "r".repeat(3 << 20).into();
+    let origin = Origin { reason: Some(reason), ..Origin::default() };
+    let wordy = within(job.command(Command::Cancel, Ask { origin, ..Ask::default() })).await;
+    assert!(matches!(wordy, Err(CommandError::TooLarge { .. })));
+    cancel(&job).await;
+    laws(&job).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn held_jobs_are_recovered_by_the_first_command_and_not_by_a_dry_run() {
     let (world, clock, tally, go) =
         (World::in_memory(), HandClock::new(), Tally::new(), Gate::new());

@@ -3,8 +3,9 @@
 //! Their ids reach 113 bytes with colons and parentheses, several fall into unconnected parts,
 //! many run times are zero, and their commands hold newlines, quotes, backslashes and `$`.
 
+mod instance;
+
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use annals_engine::job::{Event, JobStatus, Origin};
@@ -12,14 +13,12 @@ use annals_engine::runtime::Logged;
 use annals_engine::{Engine, JobHandle, Submission, log};
 use annals_tasks_sdk::plan::{Plan, TaskSpec};
 use annals_tasks_sdk::{KindName, Payload, TaskId};
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use sha2::{Digest, Sha256};
+use instance::{Instance, Step, instances};
 
 /// So long sleep the tasks of one job in all.
 const SLEEP: Duration = Duration::from_secs(2);
 /// How long a loaded machine may take beyond the sleeping. Whoever hangs is found all the same.
-const OVERHEAD: Duration = Duration::from_secs(60);
+const OVERHEAD: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn chains_that_do_nothing_keep_order_and_data() {
@@ -55,7 +54,7 @@ async fn graphs_that_sleep_keep_order_and_run_side_by_side() {
         |ran| {
             ran.each_once(0);
             ran.parents_come_first();
-            let path = ran.instance.critical_path();
+            let path = ran.instance.critical_path(|step| scaled(ran.instance, step));
             // Sleeping takes no slot, so nothing but the longest path counts.
             ran.took(path, path);
         },
@@ -191,9 +190,8 @@ impl<'a> Ran<'a> {
 
     /// The wall time lies between these, a loaded machine's share aside.
     fn took(&self, least: Duration, most: Duration) {
-        let (first, last) =
-            (&self.events[0].recorded, &self.events[self.events.len() - 1].recorded);
-        let took = last.time.since(first.time);
+        let (begun, ended) = (&self.events[0], &self.events[self.events.len() - 1]);
+        let took = ended.recorded.time.since(begun.recorded.time);
         let name = &self.instance.name;
         // Times are logged in whole milliseconds.
         assert!(took + Duration::from_millis(1) >= least, "{name}: {took:?} of {least:?}");
@@ -237,145 +235,4 @@ fn sleep(instance: &Instance) -> impl Fn(&Step) -> TaskSpec {
 fn scaled(instance: &Instance, step: &Step) -> Duration {
     let share = step.seconds / instance.expected.sum_runtime_s;
     Duration::from_millis(SLEEP.mul_f64(share).as_millis().try_into().unwrap())
-}
-
-/// A workflow with what is known of it.
-struct Instance {
-    name: String,
-    text: String,
-    /// In the order of the file.
-    steps: Vec<Step>,
-    expected: Expected,
-}
-
-struct Step {
-    id: String,
-    parents: Vec<String>,
-    seconds: f64,
-    command: Box<RawValue>,
-}
-
-impl Instance {
-    fn read(name: String, expected: Expected) -> Self {
-        let text = std::fs::read_to_string(folder().join(&name)).unwrap();
-        let file: File = serde_json::from_str(&text).unwrap();
-        let Flow { specification, execution } = file.workflow;
-        let mut executed: HashMap<String, Executed> =
-            execution.tasks.into_iter().map(|task| (task.id.clone(), task)).collect();
-        let steps = specification.tasks.into_iter().map(|Specified { id, parents }| {
-            let Executed { seconds, command, .. } = executed.remove(&id).unwrap();
-            Step { id, parents, seconds, command }
-        });
-        Self { steps: steps.collect(), name, text, expected }
-    }
-
-    /// The steps one after the other: always the first in the file of those that could be next.
-    fn linear(&self) -> Vec<&Step> {
-        let mut left: Vec<&Step> = self.steps.iter().collect();
-        let mut taken: Vec<&Step> = Vec::new();
-        while !left.is_empty() {
-            let is_taken = |id: &String| taken.iter().any(|step| step.id == *id);
-            let next = left.iter().position(|step| step.parents.iter().all(is_taken));
-            taken.push(left.remove(next.expect("a graph has no cycle")));
-        }
-        taken
-    }
-
-    fn linear_ids(&self) -> Vec<&str> {
-        self.linear().into_iter().map(|step| step.id.as_str()).collect()
-    }
-
-    fn chain(&self, task: impl Fn(&Step) -> TaskSpec) -> Plan {
-        let mut plan = self.plan();
-        plan.tasks = self.linear().into_iter().map(task).collect();
-        plan
-    }
-
-    fn graph(&self, task: impl Fn(&Step) -> TaskSpec) -> Plan {
-        let mut plan = self.plan();
-        let tasks = self.steps.iter().map(|step| {
-            let needs = step.parents.iter().map(|parent| TaskId::new(parent).unwrap());
-            TaskSpec { needs: Some(needs.collect()), ..task(step) }
-        });
-        plan.tasks = tasks.collect();
-        plan
-    }
-
-    fn plan(&self) -> Plan {
-        let mut plan = Plan::new(&self.name);
-        plan.input = Payload::of(&self.text).unwrap();
-        plan
-    }
-
-    /// The longest way through the graph.
-    fn critical_path(&self) -> Duration {
-        let mut ends: HashMap<&str, Duration> = HashMap::new();
-        for step in self.linear() {
-            let parents = step.parents.iter().map(|parent| ends[parent.as_str()]);
-            let begin = parents.max().unwrap_or_default();
-            ends.insert(&step.id, begin + scaled(self, step));
-        }
-        ends.into_values().max().unwrap_or_default()
-    }
-}
-
-/// All instances, checked against what an independent program found in them.
-fn instances() -> Vec<Instance> {
-    let expected = std::fs::read_to_string(folder().join("EXPECTED.json")).unwrap();
-    let expected: BTreeMap<String, Expected> = serde_json::from_str(&expected).unwrap();
-    assert_eq!(expected.len(), 12);
-    let read = |(name, expected)| {
-        let instance = Instance::read(name, expected);
-        let order: String = instance.linear_ids().iter().map(|id| format!("{id}\n")).collect();
-        let hash: String = Sha256::digest(order).iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hash, instance.expected.linear_order_sha256, "{}", instance.name);
-        let longest = instance.steps.iter().map(|step| step.id.len()).max();
-        assert_eq!(longest, Some(instance.expected.max_id_bytes), "{}", instance.name);
-        assert_eq!(instance.steps.len(), instance.expected.tasks, "{}", instance.name);
-        instance
-    };
-    expected.into_iter().map(read).collect()
-}
-
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/real/wfinstances")
-}
-
-#[derive(Deserialize)]
-struct Expected {
-    tasks: usize,
-    max_id_bytes: usize,
-    sum_runtime_s: f64,
-    longest_command_bytes: usize,
-    linear_order_sha256: String,
-}
-
-#[derive(Deserialize)]
-struct File {
-    workflow: Flow,
-}
-
-#[derive(Deserialize)]
-struct Flow {
-    specification: Tasks<Specified>,
-    execution: Tasks<Executed>,
-}
-
-#[derive(Deserialize)]
-struct Tasks<T> {
-    tasks: Vec<T>,
-}
-
-#[derive(Deserialize)]
-struct Specified {
-    id: String,
-    parents: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Executed {
-    id: String,
-    #[serde(rename = "runtimeInSeconds")]
-    seconds: f64,
-    command: Box<RawValue>,
 }
