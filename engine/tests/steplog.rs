@@ -7,8 +7,8 @@ use annals_engine::steplog::{AttemptLog, BUDGET, Entry, Filter, LogName, Part, S
 use annals_tasks_sdk::{AttemptId, JobId, Stream, TaskId};
 use tracing_subscriber::layer::SubscriberExt;
 
-struct Log {
-    _folder: tempfile::TempDir,
+struct Begun {
+    folder: tempfile::TempDir,
     logs: StepLogs,
     name: LogName,
     log: AttemptLog,
@@ -19,14 +19,14 @@ fn attempt(job: u128) -> AttemptId {
     AttemptId { job: JobId::from_u128(job), task, number: 1, attempt: 2 }
 }
 
-fn begin(budget: u64) -> Log {
+fn begin(budget: u64) -> Begun {
     let folder = tempfile::tempdir().unwrap();
     let logs = StepLogs::new(folder.path().join("logs"), budget);
     let id = attempt(7);
-    Log { log: logs.open(&id), name: (&id).into(), logs, _folder: folder }
+    Begun { log: logs.open(&id), name: (&id).into(), logs, folder }
 }
 
-impl Log {
+impl Begun {
     fn raw(&self, filter: Filter) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.logs.read(self.name, filter).unwrap().read_to_end(&mut bytes).unwrap();
@@ -66,11 +66,11 @@ fn a_log_without_a_byte_has_no_file() {
     log.log.write(Stream::Stdout, b"");
     let size = log.log.clone().finish();
     assert_eq!((size.bytes, size.lines), (0, 0));
-    assert_eq!(files(log._folder.path()), 0);
+    assert_eq!(files(log.folder.path()), 0);
     assert!(log.raw(all()).is_empty());
     assert!(log.entries(all()).is_empty());
     log.log.write(Stream::Stdout, b"too late");
-    assert_eq!(files(log._folder.path()), 0);
+    assert_eq!(files(log.folder.path()), 0);
 }
 
 #[test]
@@ -157,12 +157,12 @@ fn the_budget_keeps_head_and_tail_and_tells_the_gap() {
     assert_eq!((size.bytes, size.lines), (total, 20_000));
     check_gap(&log, &line(0), &line(19_999));
     assert!(log.raw(all()) == while_written);
-    assert_eq!(files(log._folder.path()), 1);
+    assert_eq!(files(log.folder.path()), 1);
     log.logs.remove(log.name.job).unwrap();
-    assert_eq!(files(log._folder.path()), 0);
+    assert_eq!(files(log.folder.path()), 0);
 }
 
-fn check_gap(log: &Log, first: &str, last: &str) {
+fn check_gap(log: &Begun, first: &str, last: &str) {
     let entries = log.entries(all());
     let gaps: Vec<&Entry> =
         entries.iter().filter(|entry| matches!(entry.part, Part::Gap { .. })).collect();
@@ -252,7 +252,7 @@ fn what_cannot_be_stored_is_told_as_dropped() {
 fn a_line_that_a_crash_cut_off_is_left_out() {
     let log = begin(BUDGET);
     log.log.write(Stream::Stdout, b"one\ntwo\n");
-    let file = log._folder.path().join(format!("logs/{}/1.2.log", log.name.job));
+    let file = log.folder.path().join(format!("logs/{}/1.2.log", log.name.job));
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() - 2]).unwrap();
     assert_eq!(log.raw(all()), b"one\n");
@@ -285,7 +285,9 @@ fn how_long_a_flood_takes() {
         log.log.write(Stream::Stdout, &block);
     }
     let written = begun.elapsed();
+    let begun = std::time::Instant::now();
     let size = log.log.clone().finish();
-    println!("{size:?} written in {written:?}, packed in {:?}", begun.elapsed() - written);
-    println!("{}", std::fs::read_to_string("/proc/self/status").unwrap());
+    println!("{size:?} written in {written:?}, packed in {:?}", begun.elapsed());
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap());
 }

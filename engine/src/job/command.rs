@@ -10,18 +10,36 @@ use super::event::{LogSize, Origin, PauseMode, TaskNumber, ValueDigest, Wait};
 pub enum Command {
     /// Start a pending job, or go on with a failed or cancelled one. With `paused` it is opened
     /// again but held.
-    Execute { paused: bool },
+    Execute {
+        /// Whether it is held in `paused` until a resume.
+        paused: bool,
+    },
     /// Start nothing more.
-    Pause { mode: PauseMode },
+    Pause {
+        /// How it treats live attempts.
+        mode: PauseMode,
+    },
     /// Take a pause back.
     Resume,
     /// Stop everything and end.
     Cancel,
     /// Go on without a task. Without a name: the only one that runs, waits, is interrupted or
     /// has failed.
-    Skip { task: Option<TaskId>, output: Option<Payload>, cascade: bool },
+    Skip {
+        /// Which one.
+        task: Option<TaskId>,
+        /// What it gives instead of its own output.
+        output: Option<Payload>,
+        /// Whether the tasks that would lose an input are skipped with it.
+        cascade: bool,
+    },
     /// Take a task out of the plan.
-    Remove { task: TaskId, cascade: bool },
+    Remove {
+        /// Which one.
+        task: TaskId,
+        /// Whether the tasks that would lose an input are removed with it.
+        cascade: bool,
+    },
     /// What the runtime reports.
     Report(Report),
 }
@@ -31,15 +49,44 @@ pub enum Command {
 #[non_exhaustive]
 pub enum Report {
     /// A slot was found for a task that wanted one.
-    Start { task: TaskNumber },
+    Start {
+        /// The task.
+        task: TaskNumber,
+    },
     /// A task that was ready waits instead.
-    Park { task: TaskNumber, wait: Wait },
+    Park {
+        /// The task.
+        task: TaskNumber,
+        /// What it waits for.
+        wait: Wait,
+    },
     /// A task that was ready cannot start: its input is wrong.
-    Refuse { task: TaskNumber, error: TaskError },
+    Refuse {
+        /// The task.
+        task: TaskNumber,
+        /// What is wrong with its input.
+        error: TaskError,
+    },
     /// An attempt is over.
-    Ended { task: TaskNumber, attempt: u32, outcome: Outcome, log: LogSize },
+    Ended {
+        /// Its task.
+        task: TaskNumber,
+        /// Its number in the task.
+        attempt: u32,
+        /// How it ended.
+        outcome: Outcome,
+        /// The size of its step log.
+        log: LogSize,
+    },
     /// An attempt saved a checkpoint.
-    Checkpoint { task: TaskNumber, attempt: u32, value: ValueDigest },
+    Checkpoint {
+        /// Its task.
+        task: TaskNumber,
+        /// Its number in the task.
+        attempt: u32,
+        /// What the log proves about the value.
+        value: ValueDigest,
+    },
     /// A time that the job waited for has come.
     Tick,
     /// The engine has started: whatever was alive is lost.

@@ -110,14 +110,10 @@ impl Job {
         self.timed.first().filter(|_| self.dispatches()).map(|&(due, _)| due)
     }
 
-    /// Whether a task of it could start as soon as its kind is registered.
-    pub fn waits_for_kind(&self) -> bool {
-        self.dispatches() && !self.kindless.is_empty()
-    }
-
-    /// Whether the job has something to do at once: attempts alive, tasks that could start, or an
-    /// intent on its way.
+    /// Whether the job has something to do at once: attempts alive, an intent on its way, or tasks
+    /// that could start. A kind that was missing may be there by now, so those count.
     pub fn is_active(&self) -> bool {
-        self.is_live() || (self.dispatches() && !self.ready.is_empty()) || self.intent.is_some()
+        let startable = !(self.ready.is_empty() && self.kindless.is_empty());
+        self.is_live() || self.intent.is_some() || (self.dispatches() && startable)
     }
 }

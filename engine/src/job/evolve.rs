@@ -5,11 +5,10 @@
 
 use annals_tasks_sdk::cancel::StopReason;
 use annals_tasks_sdk::plan::OnFailure;
-use annals_tasks_sdk::{JobId, Payload, Timestamp};
+use annals_tasks_sdk::{JobId, Payload};
 
-use super::event::{AttemptEnd, Event, PauseMode, Recorded, Submitted, TaskNumber, Wait};
-use super::graph;
-use super::state::{Attempt, Checkpoint, Counts, Header, Job, Task, Waiting, count, index};
+use super::event::{AttemptEnd, Event, PauseMode, Recorded, TaskNumber, Wait};
+use super::state::{Attempt, Checkpoint, Job, Task, Waiting, count, index};
 use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 
 /// An event that cannot follow on the job's history: the log is damaged, or the code is wrong.
@@ -27,84 +26,6 @@ pub struct Illegal {
 }
 
 impl Job {
-    /// Begins a job from its first event.
-    pub fn begin(id: JobId, first: &Recorded) -> Result<Self, Illegal> {
-        let illegal =
-            |why: String| Illegal { job: id, seq: first.seq, event: first.event.type_name(), why };
-        let Event::JobSubmitted(submitted) = &first.event else {
-            return Err(illegal("a history begins with JobSubmitted".into()));
-        };
-        if first.seq != 1 {
-            return Err(illegal("the first event has number 1".into()));
-        }
-        let needs = graph::resolve(&submitted.plan.tasks)
-            .map_err(|need| illegal(format!("its plan needs the unknown task {need:?}")))?;
-        Ok(Self::submitted(id, first.time, submitted, needs))
-    }
-
-    fn submitted(id: JobId, time: Timestamp, submitted: &Submitted, needs: Vec<Vec<u32>>) -> Self {
-        let Submitted { plan, workflow, source } = submitted;
-        let tasks: Vec<Task> = plan
-            .tasks
-            .iter()
-            .zip(0..)
-            .map(|(spec, rank)| Task {
-                spec: spec.clone(),
-                rank,
-                needs: Vec::new(),
-                dependants: Vec::new(),
-                unmet: 0,
-                settled: false,
-                status: TaskStatus::Pending,
-                waiting: None,
-                attempts: Vec::new(),
-                output: None,
-                error: None,
-                skip: None,
-                checkpoint: None,
-                losses: 0,
-                budget_from: 0,
-            })
-            .collect();
-        let order: Vec<u32> = (0..count(tasks.len())).collect();
-        let mut names = order.clone();
-        names.sort_unstable_by(|&a, &b| tasks[a as usize].spec.id.cmp(&tasks[b as usize].spec.id));
-        let header = Header {
-            name: plan.name.clone(),
-            labels: plan.labels.clone(),
-            input: plan.input.clone(),
-            start: plan.start,
-            output: plan.output.clone(),
-            workflow: workflow.clone(),
-            source: source.clone(),
-        };
-        let mut job = Self {
-            id,
-            seq: 1,
-            revision: 1,
-            time,
-            header,
-            status: JobStatus::Pending,
-            intent: None,
-            created: time,
-            started: None,
-            finished: None,
-            error: None,
-            tasks,
-            order,
-            names,
-            ready: std::collections::BTreeSet::new(),
-            live: std::collections::BTreeSet::new(),
-            timed: std::collections::BTreeSet::new(),
-            kindless: std::collections::BTreeSet::new(),
-            failed: Vec::new(),
-            unsettled: 0,
-            counts: Counts::default(),
-        };
-        job.link(needs);
-        job
-    }
-
     /// Takes the next event in. On an error the job is as it was.
     pub fn evolve(&mut self, next: &Recorded) -> Result<(), Illegal> {
         let illegal = |why: String| Illegal {
@@ -119,115 +40,11 @@ impl Job {
         if next.time < self.time {
             return Err(illegal("its time is before that of its predecessor".into()));
         }
-        self.may_follow(&next.event).map_err(illegal)?;
+        self.may_follow(&next.event, next.time).map_err(illegal)?;
         self.seq = next.seq;
         self.time = next.time;
         self.revision += u64::from(next.leads);
         self.take_in(&next.event);
-        Ok(())
-    }
-
-    /// The checks of [`Job::evolve`]: nothing here changes anything.
-    fn may_follow(&self, event: &Event) -> Result<(), String> {
-        let in_status = |allowed: &[JobStatus]| {
-            if allowed.contains(&self.status) {
-                Ok(())
-            } else {
-                Err(format!("the job is {}", self.status))
-            }
-        };
-        let quiet = || if self.is_live() { Err("an attempt is alive".to_owned()) } else { Ok(()) };
-        use JobStatus::{Cancelled, Failed, Paused, Pending, Running};
-        match event {
-            Event::JobSubmitted(_) => Err("a job is submitted once".into()),
-            Event::JobStarted => in_status(&[Pending]),
-            Event::PauseRequested { .. } => in_status(&[Running]),
-            Event::JobPaused => in_status(&[Pending, Running]).and_then(|()| quiet()),
-            Event::JobResumed => in_status(&[Running, Paused]),
-            Event::CancelRequested => in_status(&[Running, Paused]),
-            Event::JobReopened { .. } => in_status(&[Failed, Cancelled]),
-            Event::JobCompleted | Event::JobFailed { .. } => {
-                in_status(&[Running]).and_then(|()| quiet())
-            }
-            Event::JobCancelled => {
-                in_status(&[Pending, Running, Paused, Failed]).and_then(|()| quiet())
-            }
-            Event::AttemptStarted { task, attempt } => self.may_start(*task, *attempt),
-            Event::AttemptFailed { task, attempt, .. }
-            | Event::AttemptTimedOut { task, attempt, .. }
-            | Event::AttemptInterrupted { task, attempt, .. }
-            | Event::AttemptLost { task, attempt }
-            | Event::CheckpointSaved { task, attempt, .. } => self.has_live(*task, *attempt),
-            Event::TaskCompleted { task, attempt: 0, .. } => {
-                in_status(&[Running])?;
-                match self.at(*task)?.waiting {
-                    Some(Waiting::Timer { .. }) => Ok(()),
-                    _ => Err("the task does not wait for a time".into()),
-                }
-            }
-            Event::TaskCompleted { task, attempt, .. } => self.has_live(*task, *attempt),
-            Event::SkipRequested { task, .. } => self
-                .at(*task)?
-                .live_attempt()
-                .map_or_else(|| Err("no attempt of the task is alive".into()), |_| Ok(())),
-            Event::TaskWaiting { task, .. } | Event::RetryScheduled { task, .. } => {
-                in_status(&[Running])?;
-                self.is_open(*task)
-            }
-            Event::TaskFailed { task, .. } => {
-                in_status(&[Running])?;
-                self.is_open(*task)
-            }
-            Event::TaskSkipped { task, .. } | Event::TaskRemoved { task } => {
-                in_status(&[Pending, Running, Paused, Failed, Cancelled])?;
-                self.is_open(*task)?;
-                let status = self.at(*task)?.status;
-                let again =
-                    matches!(event, Event::TaskSkipped { .. }) && status == TaskStatus::Skipped;
-                if again || status == TaskStatus::Removed {
-                    return Err(format!("the task is {status}"));
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn at(&self, task: TaskNumber) -> Result<&Task, String> {
-        self.task(task).ok_or_else(|| format!("the job has no task number {}", task.0))
-    }
-
-    fn may_start(&self, task: TaskNumber, attempt: u32) -> Result<(), String> {
-        let at = self.at(task)?;
-        if !self.dispatches() {
-            return Err("the job starts nothing now".into());
-        }
-        let startable = matches!(
-            at.status,
-            TaskStatus::Pending | TaskStatus::Interrupted | TaskStatus::Waiting
-        );
-        if !startable || at.unmet > 0 {
-            return Err(format!("task {} is not ready", at.spec.id));
-        }
-        if attempt as usize != at.attempts.len() + 1 {
-            return Err(format!("task {} had {} attempts", at.spec.id, at.attempts.len()));
-        }
-        Ok(())
-    }
-
-    fn has_live(&self, task: TaskNumber, attempt: u32) -> Result<(), String> {
-        let at = self.at(task)?;
-        match at.live_attempt() {
-            Some(live) if live.number == attempt => Ok(()),
-            _ => Err(format!("attempt {attempt} of task {} is not alive", at.spec.id)),
-        }
-    }
-
-    /// Whether a task is unsettled and has no live attempt.
-    fn is_open(&self, task: TaskNumber) -> Result<(), String> {
-        let at = self.at(task)?;
-        if at.settled || at.live_attempt().is_some() {
-            return Err(format!("task {} is {}", at.spec.id, at.status));
-        }
         Ok(())
     }
 
@@ -352,40 +169,38 @@ impl Job {
         let never_started = self.started.is_none();
         self.status = if never_started { JobStatus::Pending } else { JobStatus::Running };
         self.intent = None;
-        let pauses =
-            |job: &Self, at: u32| job.tasks[at as usize].spec.policy.on_failure == OnFailure::Pause;
-        let again: Vec<u32> = self.failed.iter().copied().filter(|&at| pauses(self, at)).collect();
-        for at in again {
-            self.try_afresh(at);
-        }
+        let (again, failed) = std::mem::take(&mut self.failed)
+            .into_iter()
+            .partition(|&at| self.tasks[at as usize].spec.policy.on_failure == OnFailure::Pause);
+        self.failed = failed;
+        self.try_afresh(again);
         for task in &mut self.tasks {
             task.losses = 0;
         }
     }
 
+    /// Whoever executes a job releases it, so a held one is not pending after its resume.
     fn reopened(&mut self, held: bool) {
         self.status = if held { JobStatus::Paused } else { JobStatus::Running };
         self.error = None;
         self.finished = None;
-        if self.started.is_none() && !held {
-            self.started = Some(self.time);
-        }
-        for at in std::mem::take(&mut self.failed) {
-            self.try_afresh(at);
-        }
+        self.started.get_or_insert(self.time);
+        let failed = std::mem::take(&mut self.failed);
+        self.try_afresh(failed);
         for task in self.tasks.iter_mut().filter(|task| !task.settled) {
             task.losses = 0;
-            task.budget_from = count(task.attempts.len());
+            task.renew_budget();
         }
     }
 
-    /// A failed task becomes one that was never tried, but for its attempts and checkpoint.
-    fn try_afresh(&mut self, at: u32) {
-        self.failed.retain(|&other| other != at);
-        let task = &mut self.tasks[at as usize];
-        task.error = None;
-        task.budget_from = count(task.attempts.len());
-        self.set_status(at, TaskStatus::Pending, None);
+    /// Failed tasks become such that were never tried, but for their attempts and checkpoints.
+    fn try_afresh(&mut self, failed: Vec<u32>) {
+        for at in failed {
+            let task = &mut self.tasks[at as usize];
+            task.error = None;
+            task.renew_budget();
+            self.set_status(at, TaskStatus::Pending, None);
+        }
     }
 
     fn attempt_started(&mut self, task: TaskNumber, number: u32) {
@@ -409,6 +224,10 @@ impl Job {
         self.attempt_ended(task, outcome);
         self.on(task, |task| {
             task.losses = 0;
+            // Interrupted attempts, and lost ones, use up nothing.
+            if matches!(outcome, AttemptOutcome::Failed | AttemptOutcome::TimedOut) {
+                task.failures += 1;
+            }
             if let Some(attempt) = task.attempts.last_mut() {
                 attempt.log = end.log;
                 attempt.end = Some(Box::new(end.clone()));
@@ -464,7 +283,10 @@ impl Job {
     /// Gives a task the status with which it is done for, and settles it where it can be.
     fn close(&mut self, task: TaskNumber, status: TaskStatus, output: Option<Payload>) {
         let Some(at) = index(task) else { return };
-        self.failed.retain(|&other| other != at);
+        // Few tasks leave by having failed; no other pays for a look at the list.
+        if self.tasks[at as usize].status == TaskStatus::Failed {
+            self.failed.retain(|&other| other != at);
+        }
         self.set_status(at, status, None);
         let task = &mut self.tasks[at as usize];
         task.skip = None;
@@ -510,6 +332,11 @@ impl Job {
 }
 
 impl Task {
+    fn renew_budget(&mut self) {
+        self.failures = 0;
+        self.budget_from = count(self.attempts.len());
+    }
+
     fn tell_to_stop(&mut self, reason: StopReason) {
         if let Some(attempt) = self.attempts.last_mut().filter(|at| at.outcome.is_none()) {
             // A cancel takes over from a pause; anything else came first and stands.

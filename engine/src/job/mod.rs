@@ -1,16 +1,18 @@
 //! The job state machine: pure. Nothing below does I/O, reads a clock, draws a random number or
 //! awaits; all of that comes in with the command.
 //!
-//! Three total functions make it up: [`decide`] turns a command into events, [`Job::evolve`]
+//! Three total functions make it up: [`decide()`] turns a command into events, [`Job::evolve`]
 //! takes an event in, and [`Job::effects`] tells what the runtime must do. [`step`] strings the
 //! first two together.
 
+mod begin;
 mod command;
 mod decide;
 mod effect;
 mod event;
 mod evolve;
 mod graph;
+mod legal;
 mod references;
 mod rejection;
 mod retry;

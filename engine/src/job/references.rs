@@ -1,11 +1,17 @@
 //! Data flow: what a task is given, what the job gives, and who takes whose output.
 
+use std::collections::{BTreeSet, HashMap};
+
 use annals_tasks_sdk::Payload;
-use annals_tasks_sdk::plan::{Found, Reference, references, resolve};
+use annals_tasks_sdk::plan::{Found, Reference, Unresolved, references, resolve_within};
 
 use super::event::{Failure, TaskNumber};
-use super::state::{Job, Task};
+use super::graph::Needs;
+use super::state::{Job, Task, index};
 use super::status::TaskStatus;
+
+/// A template that takes large outputs many times over grows no further than this.
+const FILLED_MAX: usize = 16 << 20;
 
 /// A place where the output of a task is taken, without a default.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +32,10 @@ impl Job {
     /// removed.
     pub fn output(&self) -> Result<Option<Payload>, Failure> {
         if let Some(template) = &self.header.output {
+            // Who passed over a task that it takes was told, and let it go along.
+            if self.takes_what_is_gone(template) {
+                return Ok(None);
+            }
             return self.fill(template).map(Some);
         }
         let last = self.order.iter().rev().map(|&at| &self.tasks[at as usize]);
@@ -33,9 +43,20 @@ impl Job {
         Ok(last.next().and_then(|task| task.output.clone()))
     }
 
+    fn takes_what_is_gone(&self, template: &Payload) -> bool {
+        let gone = |task: &Task| task.is_passed_over() && task.output.is_none();
+        let taken = self.taken_by(template).into_iter();
+        let mut strict = taken.filter(|&(.., default)| !default);
+        strict.any(|(from, ..)| self.task(from).is_some_and(gone))
+    }
+
     fn fill(&self, template: &Payload) -> Result<Payload, Failure> {
-        resolve(template, |reference| self.value_of(reference)).map_err(|missing| {
-            let Found { pointer, reference } = *missing;
+        let filled = resolve_within(template, FILLED_MAX, |reference| self.value_of(reference));
+        filled.map_err(|unresolved| {
+            let Found { pointer, reference } = match unresolved {
+                Unresolved::Missing(missing) => *missing,
+                too_large => return Failure::new("input_too_large", too_large.to_string()),
+            };
             let what = match reference {
                 Reference::Output { task, pointer, .. } => {
                     format!("task {task:?} has no output at {pointer:?}")
@@ -57,31 +78,71 @@ impl Job {
         }
     }
 
-    /// Who takes the output of `task` and has no default: unsettled tasks, and the plan's output.
-    pub(super) fn takers(&self, task: TaskNumber) -> Vec<(Option<u32>, Dependant)> {
-        let Some(gone) = self.task(task) else { return Vec::new() };
-        let id = gone.spec.id.as_str();
-        let takes = |template: &Payload| -> Vec<String> {
-            let found = references(template).unwrap_or_default();
-            let strict = found.into_iter().filter(|found| {
-                matches!(&found.reference, Reference::Output { task, default: None, .. }
-                    if task.as_str() == id)
-            });
-            strict.map(|found| found.pointer).collect()
+    /// Who takes the output of which task and has no default: unsettled tasks, and the plan's
+    /// output. A task's number is its place in the order of creation; `None` is the plan.
+    pub(super) fn takers(&self) -> HashMap<TaskNumber, Vec<(Option<TaskNumber>, Dependant)>> {
+        let mut takers: HashMap<_, Vec<_>> = HashMap::new();
+        let mut note = |template: &Payload, taker: Option<(TaskNumber, &Task)>| {
+            for (from, reference, default) in self.taken_by(template) {
+                if !default {
+                    let task = taker.map(|(_, task)| task.spec.id.to_string());
+                    let dependant = Dependant { task, reference };
+                    let number = taker.map(|(number, _)| number);
+                    takers.entry(from).or_default().push((number, dependant));
+                }
+            }
         };
-        let mut takers = Vec::new();
-        for (at, other) in (0..).zip(&self.tasks) {
-            if other.settled || other.is_passed_over() {
-                continue;
-            }
-            for reference in takes(&other.spec.input) {
-                let task = Some(other.spec.id.to_string());
-                takers.push((Some(at), Dependant { task, reference }));
-            }
+        for (taker, task) in self.tasks().filter(|(_, task)| task.is_to_run()) {
+            note(&task.spec.input, Some((taker, task)));
         }
-        for reference in self.header.output.as_ref().map(takes).unwrap_or_default() {
-            takers.push((None, Dependant { task: None, reference }));
+        if let Some(output) = &self.header.output {
+            note(output, None);
         }
         takers
+    }
+
+    /// Tasks that take the output of one that they would not need, and so might run before it.
+    pub(super) fn out_of_order(
+        &self,
+        needs: &Needs,
+        removed: &BTreeSet<TaskNumber>,
+    ) -> Vec<Dependant> {
+        let mut dependants = Vec::new();
+        let to_run = |number: TaskNumber| {
+            !removed.contains(&number) && self.task(number).is_some_and(Task::is_to_run)
+        };
+        for (number, task) in self.tasks().filter(|&(number, _)| to_run(number)) {
+            let taken = self.taken_by(&task.spec.input).into_iter();
+            // What has, or will never have, an output may well be out of order.
+            let mut open = taken.filter(|&(from, ..)| to_run(from)).peekable();
+            let Some(at) = index(number).filter(|_| open.peek().is_some()) else { continue };
+            let needed = needs.reached_from(at);
+            for (from, reference, _) in open {
+                if index(from).is_some_and(|from| !needed[from as usize]) {
+                    let task = Some(task.spec.id.to_string());
+                    dependants.push(Dependant { task, reference });
+                }
+            }
+        }
+        dependants
+    }
+
+    /// The tasks whose outputs a template takes, where, and whether with a default.
+    fn taken_by(&self, template: &Payload) -> Vec<(TaskNumber, String, bool)> {
+        let found = references(template).unwrap_or_default().into_iter();
+        let outputs = found.filter_map(|Found { pointer, reference }| match reference {
+            Reference::Output { task, default, .. } => {
+                Some((self.find(task.as_str())?, pointer, default.is_some()))
+            }
+            _ => None,
+        });
+        outputs.collect()
+    }
+}
+
+impl Task {
+    /// Whether its input is still to be made.
+    fn is_to_run(&self) -> bool {
+        !self.settled && !self.is_passed_over()
     }
 }

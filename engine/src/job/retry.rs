@@ -7,7 +7,6 @@ use annals_tasks_sdk::plan::Backoff;
 
 use super::event::AttemptEnd;
 use super::state::Task;
-use super::status::AttemptOutcome;
 
 impl Task {
     /// When the attempt after the live one, which has just failed, may start; `None` where there
@@ -22,7 +21,7 @@ impl Task {
         if !end.retryable || self.is_never_retried(end) {
             return None;
         }
-        let failures = self.failures_in_budget() + 1;
+        let failures = self.failures + 1;
         if failures >= retry.max_attempts {
             return None;
         }
@@ -32,15 +31,6 @@ impl Task {
             Some(limit) if due > first.plus(limit) => None,
             _ => Some(due),
         }
-    }
-
-    /// Attempts of the present budget that failed. Interrupted and lost ones use none of it.
-    fn failures_in_budget(&self) -> u32 {
-        let budget = self.attempts.iter().skip(self.budget_from as usize);
-        let failed = budget.filter(|attempt| {
-            matches!(attempt.outcome, Some(AttemptOutcome::Failed | AttemptOutcome::TimedOut))
-        });
-        super::state::count(failed.count())
     }
 
     fn is_never_retried(&self, end: &AttemptEnd) -> bool {
@@ -53,6 +43,9 @@ impl Task {
 /// The wait after the `failures`-th failure.
 fn delay(backoff: &Backoff, failures: u32, random: f64) -> Duration {
     let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
+    if backoff.initial.is_zero() {
+        return Duration::ZERO;
+    }
     let grown = backoff.initial.as_secs_f64() * backoff.factor.powi(exponent);
     // The growth may well be infinite; the cap, which comes before the jitter, is not.
     let capped = grown.min(backoff.max.as_secs_f64()).max(0.0);
@@ -73,5 +66,7 @@ mod tests {
         let jittered = Backoff { jitter: 0.5, ..backoff };
         assert_eq!(delay(&jittered, 9, 0.0), seconds(5));
         assert!(delay(&jittered, 9, 0.999) <= Duration::from_millis(7500));
+        let none = Backoff { initial: Duration::ZERO, ..jittered };
+        assert_eq!(delay(&none, u32::MAX, 0.9), Duration::ZERO);
     }
 }

@@ -100,6 +100,8 @@ pub struct Task {
     pub(super) checkpoint: Option<Box<Checkpoint>>,
     /// How often in a row the engine died while the task ran.
     pub(super) losses: u32,
+    /// How many attempts of the present retry budget failed.
+    pub(super) failures: u32,
     /// How many attempts came before the present retry budget.
     pub(super) budget_from: u32,
 }

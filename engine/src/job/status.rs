@@ -3,7 +3,9 @@
 use std::fmt;
 
 macro_rules! words {
-    ($(#[$docs:meta])* $name:ident { $($(#[$variant_docs:meta])* $variant:ident = $word:literal,)+ }) => {
+    ($(#[$docs:meta])* $name:ident {
+        $($(#[$variant_docs:meta])* $variant:ident = $word:literal,)+
+    }) => {
         $(#[$docs])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name { $($(#[$variant_docs])* $variant,)+ }

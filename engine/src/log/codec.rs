@@ -1,8 +1,8 @@
 //! The bytes of a row, and the one place that names bincode.
 //!
 //! ```text
-//! row     format u8 | job u128 | first seq u64 | events u32 | previous row u64 | check u32
-//!         | hash before [32] | hash after [32] | record...
+//! row     format u8 | job u128 | first seq u64 | events u32 | position u64 | position of the
+//!         job's previous row u64 | check u32 | hash before [32] | hash after [32] | record...
 //! record  flags u8 | type u16 | version u16 | time i64 | payload length u32
 //!         | length u32 and text of actor, of request id, of reason, each only with its flag
 //!         | payload
@@ -11,7 +11,7 @@
 //!
 //! Everything is little-endian. A record is unambiguous because every part of variable length
 //! follows its length. No hash covers a position, so that a copy of the log elsewhere keeps its
-//! chain; `check` covers the one position in the row. A row whose hashes hold can be listed and
+//! chain; `check` covers the two positions in the row. A row whose hashes hold can be listed and
 //! counted by every build, whatever its events are.
 
 use std::sync::Arc;
@@ -27,7 +27,8 @@ use crate::job::{Origin, Recorded, ValueDigest};
 /// The format that this build writes, and the newest that it reads.
 pub const FORMAT: u8 = 1;
 
-const ROW_HEADER: usize = 105;
+const ROW_HEADER: usize = 113;
+const POSITIONS: std::ops::Range<usize> = 29..45;
 const RECORD_HEADER: usize = 17;
 const ACTOR: u8 = 1;
 const REQUEST_ID: u8 = 2;
@@ -80,8 +81,7 @@ pub fn digest(value: &[u8]) -> ValueDigest {
 /// Encodes what one turn appends to one job, and hashes it.
 ///
 /// `before` is the job's head so far; `events` are at least one and continue its seq. Gives the
-/// row, whose position [`Writer::submit`](super::Writer::submit) sets, and the hash of its last
-/// event.
+/// row, which [`Writer::submit`](super::Writer::submit) places, and the hash of its last event.
 pub fn encode_row(
     job: JobId,
     before: &Head,
@@ -96,8 +96,9 @@ pub fn encode_row(
     bytes.extend_from_slice(&job.as_u128().to_le_bytes());
     bytes.extend_from_slice(&(before.seq + 1).to_le_bytes());
     bytes.extend_from_slice(&count.to_le_bytes());
+    bytes.extend_from_slice(&[0; 8]);
     bytes.extend_from_slice(&before.row.0.to_le_bytes());
-    bytes.extend_from_slice(&check(before.row).to_le_bytes());
+    bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(&before.hash);
     bytes.extend_from_slice(&[0; 32]);
     let mut chain = Chain { job, seq: before.seq, hash: before.hash };
@@ -137,10 +138,17 @@ fn small(len: usize) -> Result<u32, CodecError> {
     fits.ok_or(CodecError::TooLarge { len })
 }
 
+/// Writes a row's position into it.
+pub(super) fn place(row: &mut [u8], position: Position) {
+    let (positions, rest) = row[POSITIONS.start..].split_at_mut(POSITIONS.len());
+    positions[..8].copy_from_slice(&position.0.to_le_bytes());
+    rest[..4].copy_from_slice(&check(positions).to_le_bytes());
+}
+
 /// FNV-1a: one flipped bit anywhere changes it, and that is all that it is for.
-fn check(position: Position) -> u32 {
+fn check(positions: &[u8]) -> u32 {
     let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-    position.0.to_le_bytes().iter().fold(0x811c_9dc5, step)
+    positions.iter().fold(0x811c_9dc5, step)
 }
 
 /// A job's chain of hashes.
@@ -175,6 +183,7 @@ impl Chain {
 pub(super) struct RowHeader {
     pub(super) job: JobId,
     pub(super) events: u32,
+    position: Position,
     first: u64,
     before: Head,
     hash: [u8; 32],
@@ -204,22 +213,28 @@ fn header(input: &mut Input<'_>) -> Result<RowHeader, CodecError> {
     }
     let job = JobId::from_u128(u128::from_le_bytes(input.array()?));
     let (first, events) = (input.u64()?, input.u32()?);
-    let row = Position(input.u64()?);
-    if input.u32()? != check(row) {
-        return damaged("the position of the job's previous row is damaged");
+    let positions: [u8; 16] = input.array()?;
+    if input.u32()? != check(&positions) {
+        return damaged("the positions in the row's header are damaged");
     }
+    let mut positions = Input(&positions);
+    let (position, row) = (Position(positions.u64()?), Position(positions.u64()?));
     let before = Head { row, seq: first.wrapping_sub(1), hash: input.array()? };
     let sound = first > 0 && events > 0 && first.checked_add(u64::from(events)).is_some();
     if !sound || (first == 1) != (before == Head::default()) {
         return damaged("the row's header contradicts itself");
     }
-    Ok(RowHeader { job, events, first, before, hash: input.array()? })
+    Ok(RowHeader { job, events, position, first, before, hash: input.array()? })
 }
 
 /// Decodes a row and verifies its hashes.
 pub fn decode_row(position: Position, bytes: &[u8]) -> Result<ReadRow, CodecError> {
     let mut input = Input(bytes);
     let header = header(&mut input)?;
+    if header.position != position {
+        let found = header.position.0;
+        return damaged(format!("the row that lies there was written for position {found}"));
+    }
     let mut chain = Chain { job: header.job, seq: header.first - 1, hash: header.before.hash };
     // The count is not proved yet: it must not decide how much memory is taken.
     let room = (header.events as usize).min(bytes.len() / RECORD_HEADER);

@@ -1,7 +1,7 @@
 //! What can go wrong with a log.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use annals_tasks_sdk::JobId;
 
@@ -89,8 +89,20 @@ pub enum LogError {
         /// The first position that was free.
         due: u64,
     },
+    /// Views were handed over that are ahead of the records, which is a fault in the program.
+    #[error("the views came for position {upto}, but the records end before position {next}")]
+    Ahead {
+        /// What the views were said to reflect.
+        upto: u64,
+        /// The first position that is free.
+        next: u64,
+    },
     /// A later build wrote a row.
-    #[error("the row at position {}{} cannot be read: {source}", .position.0, in_file(.file))]
+    #[error(
+        "the row at position {}{} cannot be read: {source}",
+        .position.0,
+        in_file(.file.as_deref())
+    )]
     Codec {
         /// The file.
         file: Option<PathBuf>,
@@ -101,8 +113,8 @@ pub enum LogError {
     },
 }
 
-fn in_file(file: &Option<PathBuf>) -> String {
-    file.as_ref().map_or_else(String::new, |file| format!(" in {}", file.display()))
+fn in_file(file: Option<&Path>) -> String {
+    file.map_or_else(String::new, |file| format!(" in {}", file.display()))
 }
 
 fn holder(pid: Option<u32>) -> String {
@@ -118,8 +130,10 @@ fn holder(pid: Option<u32>) -> String {
 pub struct Damage {
     /// The file.
     pub file: Option<PathBuf>,
-    /// Position of the row.
+    /// Position of the row; none where it is the file as a whole.
     pub position: Option<Position>,
+    /// The last position that cannot be read because of it, where that is known.
+    pub upto: Option<Position>,
     /// The job.
     pub job: Option<JobId>,
     /// What is wrong, as a sentence.
@@ -128,7 +142,12 @@ pub struct Damage {
 
 impl Damage {
     pub(super) fn at(position: Position, detail: impl Into<String>) -> Self {
-        Self { position: Some(position), detail: detail.into(), ..Self::default() }
+        Self {
+            position: Some(position),
+            upto: Some(position),
+            detail: detail.into(),
+            ..Self::default()
+        }
     }
 
     pub(super) fn of(mut self, job: JobId) -> Self {

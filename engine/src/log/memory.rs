@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use annals_tasks_sdk::JobId;
 
 use super::{Damage, EventLog, JobRow, LogError, LogReader, Position, ReadRow, Row};
-use super::{decode_row, digest};
+use super::{
+    decode_row, digest,
+    row::{in_order, reflects},
+};
 use crate::job::ValueDigest;
 
 /// When an append is to fail.
@@ -97,17 +100,6 @@ fn injected() -> LogError {
     LogError::Io { path: "memory".into(), source }
 }
 
-/// Refuses rows whose positions do not ascend from `due`.
-pub(super) fn in_order(rows: &[Row], mut due: Position) -> Result<(), LogError> {
-    for row in rows {
-        if row.position < due {
-            return Err(LogError::OutOfOrder { found: row.position.0, due: due.0 });
-        }
-        due = row.end();
-    }
-    Ok(())
-}
-
 /// An [`EventLog`] on a [`MemoryDisk`].
 #[derive(Debug)]
 pub struct MemoryLog {
@@ -136,6 +128,7 @@ impl EventLog for MemoryLog {
 
     fn checkpoint(&mut self, rows: &[JobRow], upto: Position) -> Result<(), LogError> {
         self.write(|state| {
+            reflects(upto, state.next())?;
             state.views.extend(rows.iter().map(|row| (row.job, row.clone())));
             state.viewed = upto;
             Ok(())

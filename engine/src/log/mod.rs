@@ -67,7 +67,8 @@ pub trait LogReader: Send + Sync {
     fn viewed(&self) -> Position;
     /// The row that holds the event at `position`.
     fn row(&self, position: Position) -> Result<Option<ReadRow>, LogError>;
-    /// Up to `limit` rows, ascending, from the first one that begins at or after `from`.
+    /// Up to `limit` rows, ascending, from the first one that begins at or after `from`. Fewer
+    /// when they are large; none only when there is none.
     fn rows(&self, from: Position, limit: usize) -> Result<Vec<ReadRow>, LogError>;
     /// The value of this task (by number) that has this digest, if it is still kept.
     fn value(

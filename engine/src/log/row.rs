@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use annals_tasks_sdk::{JobId, Timestamp};
 
+use super::LogError;
 use crate::job::{Failure, Intent, JobStatus, Origin, Recorded};
 
 /// An event's number in the whole log, from 1.
@@ -27,7 +28,9 @@ pub struct Head {
 pub struct Row {
     /// The job.
     pub job: JobId,
-    /// The row's first position; set by [`Writer::submit`](super::Writer::submit).
+    /// The row's first position; set with [`Row::place`], as [`Writer::submit`] does.
+    ///
+    /// [`Writer::submit`]: super::Writer::submit
     pub position: Position,
     /// How many events it holds.
     pub events: u32,
@@ -38,10 +41,39 @@ pub struct Row {
 }
 
 impl Row {
+    /// Gives the row its position, which is also written into its bytes, so that a row that is
+    /// found elsewhere is known to be misplaced.
+    pub fn place(&mut self, position: Position) {
+        self.position = position;
+        super::codec::place(&mut self.bytes, position);
+    }
+
     /// The position behind its last event.
     pub(super) fn end(&self) -> Position {
         Position(self.position.0 + u64::from(self.events))
     }
+
+    /// Its size, with the values that lie beside it.
+    pub(super) fn bytes_all(&self) -> u64 {
+        let values: usize = self.values.iter().map(|(_, value)| value.len()).sum();
+        (self.bytes.len() + values) as u64
+    }
+}
+
+/// Refuses rows whose positions do not ascend from `due`.
+pub(super) fn in_order(rows: &[Row], mut due: Position) -> Result<(), LogError> {
+    for row in rows {
+        if row.position < due {
+            return Err(LogError::OutOfOrder { found: row.position.0, due: due.0 });
+        }
+        due = row.end();
+    }
+    Ok(())
+}
+
+/// Refuses views that are ahead of the records: a store that has them has lost records.
+pub(super) fn reflects(upto: Position, next: Position) -> Result<(), LogError> {
+    if upto < next { Ok(()) } else { Err(LogError::Ahead { upto: upto.0, next: next.0 }) }
 }
 
 /// A row read back: decoded, its hashes verified.

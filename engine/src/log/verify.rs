@@ -63,17 +63,19 @@ impl Audit {
                 Ok(rows) => {
                     let Some(last) = rows.last() else { return Ok(()) };
                     from = last.end();
-                    rows.iter().for_each(|row| self.row(row));
+                    for row in &rows {
+                        self.row(row);
+                    }
                 }
                 // The page is read row by row up to the one that is at fault, and from behind it.
                 Err(LogError::Damaged(_)) if limit > 1 => limit = 1,
                 Err(LogError::Damaged(damage)) => {
-                    let position = damage.position;
+                    let upto = damage.upto.filter(|upto| *upto >= from);
                     self.damaged(*damage);
-                    // Without a position it is the file that cannot be read.
-                    let Some(position) = position else { return Ok(()) };
-                    (from, limit) = (Position(position.0 + 1), PAGE);
-                    // How many positions the damaged row held is not known.
+                    // It is the last file that cannot be read.
+                    let Some(upto) = upto else { return Ok(()) };
+                    (from, limit) = (Position(upto.0 + 1), PAGE);
+                    // How many positions were held there is not known.
                     self.due = None;
                 }
                 Err(error) => return Err(error),

@@ -41,7 +41,10 @@ pub enum Durable {
 
 /// The writer takes nothing more: it was closed, or a write failed.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("the log takes nothing more: {}", .0.as_ref().map_or("it was closed".into(), ToString::to_string))]
+#[error(
+    "the log takes nothing more: {}",
+    .0.as_ref().map_or("it was closed".into(), ToString::to_string)
+)]
 pub struct Stopped(pub Option<Arc<LogError>>);
 
 /// What the writer has done so far.
@@ -127,6 +130,7 @@ impl Writer {
     pub fn start(log: Box<dyn EventLog>, done: Done) -> Self {
         let (writer, mut committer) = Self::by_hand(log, done);
         let thread = std::thread::Builder::new().name("annals-log".into());
+        // Without this one thread there is no engine, and nobody to answer.
         let thread = thread.spawn(move || committer.run()).expect("a thread can be started");
         *writer.0.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         writer
@@ -145,7 +149,7 @@ impl Writer {
         });
         let handle = Handle { shared: shared.clone(), thread: Mutex::new(None) };
         let committer =
-            Committer { shared, log: Some(log), done, seen: BTreeSet::new(), restless: false };
+            Committer { shared, log: Some(log), done, seen: BTreeSet::new(), restless: true };
         (Self(Arc::new(handle)), committer)
     }
 
@@ -159,11 +163,10 @@ impl Writer {
         queue.open()?;
         let (mut taken, mut events, mut bytes) = (Vec::with_capacity(rows.len()), 0, 0);
         for row in rows {
-            row.position = queue.next;
+            row.place(queue.next);
             queue.next = row.end();
             events += u64::from(row.events);
-            let values: usize = row.values.iter().map(|(_, value)| value.len()).sum();
-            bytes += (row.bytes.len() + values) as u64;
+            bytes += row.bytes_all();
             let (bytes, values) = (mem::take(&mut row.bytes), mem::take(&mut row.values));
             let (job, position, events) = (row.job, row.position, row.events);
             taken.push(Row { job, position, events, bytes, values });
@@ -239,7 +242,7 @@ pub struct Committer {
     done: Done,
     /// Every source that ever submitted something, to tell them of a failure.
     seen: BTreeSet<usize>,
-    /// Whether something was written since the log's last idle work.
+    /// Whether the log may have idle work to do: after each commit, and after the opening.
     restless: bool,
 }
 

@@ -2,6 +2,7 @@
 
 use annals_tasks_sdk::{JobId, TaskError, TaskResult};
 
+use super::attempt::Attempt;
 use super::executor::{Entry, Running};
 use super::message::Reply;
 use super::turn::{Loop, THIS_TURN};
@@ -77,7 +78,24 @@ impl Loop {
         let is_it = |live: &&mut Running| live.task == task && live.attempt == attempt;
         let Some(running) = executor.running.iter_mut().find(is_it) else { return };
         running.spawned = true;
-        super::attempt::spawn(&self.shared, self.index, executor, task);
+        let attempt = Attempt::new(&self.shared, self.index, executor, task);
+        self.starting.extend(attempt);
+    }
+
+    /// Starts the attempts of a turn together: one hand-over to the other threads, not one each.
+    pub(super) fn start_attempts(&mut self) {
+        self.started = self.starting.len();
+        let tasks = &self.shared.tasks;
+        if let [_] = self.starting[..] {
+            self.starting.drain(..).for_each(|attempt| drop(tasks.spawn(attempt.run())));
+        } else if !self.starting.is_empty() {
+            let starting = std::mem::take(&mut self.starting);
+            tasks.spawn(async move {
+                for attempt in starting {
+                    tokio::spawn(attempt.run());
+                }
+            });
+        }
     }
 
     fn stop(&mut self, job: JobId, task: TaskNumber, attempt: u32) {

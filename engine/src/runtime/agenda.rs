@@ -1,14 +1,16 @@
 //! The agenda of a loop: which job is to be looked at when.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use annals_tasks_sdk::{JobId, Timestamp};
+
+use super::ids::JobMap;
 
 /// Due times, at most one per job.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     by_time: BTreeSet<(Timestamp, JobId)>,
-    by_job: HashMap<JobId, Timestamp>,
+    by_job: JobMap<Timestamp>,
 }
 
 impl Agenda {

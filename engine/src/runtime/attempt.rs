@@ -8,7 +8,7 @@ use annals_tasks_sdk::cancel::CancellationToken;
 use annals_tasks_sdk::context::Host;
 use annals_tasks_sdk::duration::format_duration;
 use annals_tasks_sdk::{
-    AttemptId, Done, Handler, JobId, Payload, Progress, Stream, TaskContext, TaskError, TaskResult,
+    AttemptId, Done, Handler, Payload, Progress, Stream, TaskContext, TaskError, TaskResult,
 };
 use async_trait::async_trait;
 use tokio::sync::oneshot;
@@ -19,7 +19,7 @@ use super::executor::{Executor, Outputs};
 use super::message::{LiveCell, Message};
 use super::panics::Guarded;
 use super::registry::Behaviour;
-use crate::job::{LogSize, Outcome, Report, TaskNumber, ValueDigest};
+use crate::job::{Failure, LogSize, Outcome, Report, TaskNumber, ValueDigest};
 use crate::steplog::AttemptLog;
 
 /// Longer messages are cut: the step log has the whole.
@@ -29,59 +29,23 @@ const CODE_MAX: usize = 256;
 /// How long an attempt may take to end when its task says nothing of it.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// An attempt that is about to run. One allocation carries it, its context's host included.
+pub(super) struct Attempt(Arc<Carried>);
+
 /// What an attempt needs to run.
-struct Attempt {
+struct Carried {
     shared: Arc<Shared>,
     home: usize,
-    number: TaskNumber,
     id: AttemptId,
     handler: Arc<dyn Handler>,
-    input: Result<Payload, TaskError>,
+    input: Result<Payload, Failure>,
     checkpoint: Option<ValueDigest>,
     timeout: Option<Duration>,
     grace: Duration,
     token: CancellationToken,
-    host: Arc<AttemptHost>,
-}
-
-/// Starts an attempt whose start is durable.
-pub(super) fn spawn(shared: &Arc<Shared>, home: usize, executor: &Executor, task: TaskNumber) {
-    let job = &executor.job;
-    let Some(running) = executor.running(task) else { return };
-    let Some(task) = job.task(running.task) else { return };
-    let kind = shared.registry.behaviour(task.spec.kind.as_str());
-    let Some(Behaviour::Run { handler, .. }) = kind else { return };
-    let id = AttemptId {
-        job: job.id(),
-        task: task.spec.id.clone(),
-        number: running.task.0,
-        attempt: running.attempt,
-    };
-    let host = Arc::new(AttemptHost {
-        shared: Arc::clone(shared),
-        home,
-        job: job.id(),
-        task: running.task,
-        attempt: running.attempt,
-        live: Arc::clone(&running.live),
-        outputs: Arc::clone(&executor.outputs),
-        log: shared.steplogs.open(&id),
-    });
-    let input = job.input_of(task);
-    let attempt = Attempt {
-        home,
-        number: running.task,
-        id,
-        handler: Arc::clone(handler),
-        input: input.map_err(|missing| TaskError::new(&missing.code, &missing.message).give_up()),
-        checkpoint: task.checkpoint().map(|checkpoint| checkpoint.value),
-        timeout: task.spec.policy.timeout,
-        grace: task.spec.policy.cancel_grace.unwrap_or(GRACE),
-        token: running.token.clone(),
-        host,
-        shared: Arc::clone(shared),
-    };
-    shared.tasks.spawn(attempt.run());
+    live: LiveCell,
+    outputs: Option<Arc<Outputs>>,
+    log: AttemptLog,
 }
 
 /// Why an attempt was told to stop.
@@ -93,21 +57,64 @@ enum Told {
 }
 
 impl Attempt {
-    async fn run(self) {
-        let AttemptId { job, task, attempt, .. } = &self.id;
+    /// An attempt whose start is durable.
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        home: usize,
+        executor: &mut Executor,
+        task: TaskNumber,
+    ) -> Option<Self> {
+        let kind = shared.registry.behaviour(executor.job.task(task)?.spec.kind.as_str());
+        let Some(Behaviour::Run { handler, .. }) = kind else { return None };
+        let outputs = handler.reads_outputs().then(|| executor.outputs());
+        let job = &executor.job;
+        let running = executor.running(task)?;
+        let task = job.task(task)?;
+        let policy = &task.spec.policy;
+        let id = AttemptId {
+            job: job.id(),
+            task: task.spec.id.clone(),
+            number: running.task.0,
+            attempt: running.attempt,
+        };
+        let log = shared.steplogs.open(&id);
+        Some(Self(Arc::new(Carried {
+            shared: Arc::clone(shared),
+            home,
+            id,
+            handler: Arc::clone(handler),
+            input: job.input_of(task),
+            checkpoint: task.checkpoint().map(|checkpoint| checkpoint.value),
+            timeout: policy.timeout,
+            grace: policy.cancel_grace.unwrap_or(GRACE),
+            token: running.token.clone(),
+            live: Arc::clone(&running.live),
+            outputs,
+            log,
+        })))
+    }
+
+    /// Runs it until it is really over, and reports.
+    pub(super) async fn run(self) {
+        let carried = &self.0;
         // The step log finds its attempt by these fields.
+        let AttemptId { job, task, number, attempt } = &carried.id;
         let span = tracing::info_span!("attempt", job = %job, task = %task, attempt = attempt);
-        let outcome = self.outcome().instrument(span).await;
+        let outcome = if span.is_disabled() {
+            self.outcome().await
+        } else {
+            self.outcome().instrument(span).await
+        };
         let log = self.finish_log().await;
-        let report = Report::Ended { task: self.number, attempt: *attempt, outcome, log };
-        self.shared.tell(self.home, Message::Report { job: *job, report });
+        let report = Report::Ended { task: TaskNumber(*number), attempt: *attempt, outcome, log };
+        carried.shared.tell(carried.home, Message::Report { job: *job, report });
     }
 
     async fn finish_log(&self) -> LogSize {
-        if self.host.log.bytes() == 0 {
+        if self.0.log.bytes() == 0 {
             return LogSize::default();
         }
-        let log = self.host.log.clone();
+        let log = self.0.log.clone();
         tokio::task::spawn_blocking(move || log.finish()).await.unwrap_or_default()
     }
 
@@ -119,26 +126,27 @@ impl Attempt {
     }
 
     async fn prepare(&self) -> TaskResult<(TaskContext, CancellationToken, Payload)> {
-        let input = match &self.input {
-            Ok(input) => input.clone(),
-            Err(error) => {
-                return Err(TaskError::new(error.code(), error.message()).give_up());
-            }
-        };
-        let checkpoint = match self.checkpoint {
+        let carried = &self.0;
+        let input = carried
+            .input
+            .as_ref()
+            .map_err(|missing| TaskError::new(&missing.code, &missing.message).give_up())?;
+        let checkpoint = match carried.checkpoint {
             Some(digest) => Some(self.read_checkpoint(digest).await?),
             None => None,
         };
-        let host: Arc<dyn Host> = Arc::clone(&self.host) as _;
-        let cx = TaskContext::new(self.id.clone(), self.token.clone(), checkpoint, host);
+        let host: Arc<dyn Host> = Arc::clone(carried) as _;
+        let cx = TaskContext::new(carried.id.clone(), carried.token.clone(), checkpoint, host);
+        if !carried.handler.ends_itself() {
+            return Ok((cx, carried.token.clone(), input.clone()));
+        }
         let grace_over = CancellationToken::new();
-        let cx =
-            if self.handler.ends_itself() { cx.with_grace_over(grace_over.clone()) } else { cx };
-        Ok((cx, grace_over, input))
+        Ok((cx.with_grace_over(grace_over.clone()), grace_over, input.clone()))
     }
 
     async fn read_checkpoint(&self, digest: ValueDigest) -> TaskResult<Payload> {
-        let (reader, job, task) = (Arc::clone(&self.shared.reader), self.id.job, self.number.0);
+        let (reader, job, task) =
+            (Arc::clone(&self.0.shared.reader), self.0.id.job, self.0.id.number);
         let read = tokio::task::spawn_blocking(move || reader.value(job, task, &digest)).await;
         let unreadable = |why: String| {
             TaskError::new("checkpoint_unreadable", format!("the checkpoint cannot be read: {why}"))
@@ -157,10 +165,10 @@ impl Attempt {
         input: Payload,
     ) -> Outcome {
         // The call itself is the task's code too.
-        let mut future = Guarded::new(async { self.handler.call(cx, input).await });
-        let clock = &self.shared.clock;
+        let mut future = Guarded::new(Box::pin(async { self.0.handler.call(cx, input).await }));
+        let clock = &self.0.shared.clock;
         let timeout = async {
-            match self.timeout {
+            match self.0.timeout {
                 Some(timeout) => clock.sleep(timeout).await,
                 None => std::future::pending().await,
             }
@@ -168,16 +176,16 @@ impl Attempt {
         let told = tokio::select! {
             biased;
             result = future.run() => return self.classify(Told::Nothing, result),
-            () = self.token.cancelled() => Told::ToStop,
+            () = self.0.token.cancelled() => Told::ToStop,
             () = timeout => Told::TimedOut,
         };
-        self.host.is_stopping();
-        self.token.cancel();
+        self.0.is_stopping();
+        self.0.token.cancel();
         let result = tokio::select! {
             biased;
             result = future.run() => result,
-            () = clock.sleep(self.grace) => {
-                if self.handler.ends_itself() {
+            () = clock.sleep(self.0.grace) => {
+                if self.0.handler.ends_itself() {
                     grace_over.cancel();
                     future.run().await
                 } else {
@@ -199,7 +207,7 @@ impl Attempt {
         match (told, result) {
             (Told::Nothing | Told::ToStop, Ok(done)) => Outcome::Completed(done),
             // The order to stop may have come just as the task answered that it had seen it.
-            (Told::Nothing, Err(error)) if error.is_cancelled() && self.token.is_cancelled() => {
+            (Told::Nothing, Err(error)) if error.is_cancelled() && self.0.token.is_cancelled() => {
                 Outcome::Interrupted(error)
             }
             (Told::Nothing, Err(error)) => Outcome::Failed(error),
@@ -209,7 +217,7 @@ impl Attempt {
     }
 
     fn timed_out(&self, error: Option<TaskError>) -> TaskError {
-        let limit = format_duration(self.timeout.unwrap_or_default());
+        let limit = format_duration(self.0.timeout.unwrap_or_default());
         let message = format!("the attempt took longer than its timeout of {limit}");
         let timed_out = TaskError::new("timed_out", message);
         let Some(error) = error else { return timed_out };
@@ -222,7 +230,7 @@ impl Attempt {
 
     /// What a failed attempt gave is kept as a favour, and within the limits only.
     fn without_large_output(&self, error: TaskError) -> TaskError {
-        let limit = self.shared.settings.limits.payload_bytes;
+        let limit = self.0.shared.settings.limits.payload_bytes;
         match error.output() {
             Some(output) if output.as_str().len() > limit => error.with_output(Payload::NULL),
             _ => error,
@@ -231,7 +239,7 @@ impl Attempt {
 
     fn within_limits(&self, done: Done) -> TaskResult<Done> {
         let (bytes, limit) =
-            (done.output.as_str().len(), self.shared.settings.limits.payload_bytes);
+            (done.output.as_str().len(), self.0.shared.settings.limits.payload_bytes);
         if bytes <= limit {
             return Ok(done);
         }
@@ -263,19 +271,7 @@ fn cut(text: &str, most: usize) -> Option<String> {
     (text.len() > most).then(cut)
 }
 
-/// Carries the calls of an attempt's context.
-struct AttemptHost {
-    shared: Arc<Shared>,
-    home: usize,
-    job: JobId,
-    task: TaskNumber,
-    attempt: u32,
-    live: LiveCell,
-    outputs: Arc<Outputs>,
-    log: AttemptLog,
-}
-
-impl AttemptHost {
+impl Carried {
     /// Shows that the attempt was told to stop, if that is not shown yet.
     fn is_stopping(&self) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
@@ -283,8 +279,9 @@ impl AttemptHost {
     }
 }
 
+/// The calls of an attempt's context.
 #[async_trait]
-impl Host for AttemptHost {
+impl Host for Carried {
     fn progress(&self, progress: Option<Progress>, message: Option<String>) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.progress = progress.or(live.progress);
@@ -301,14 +298,15 @@ impl Host for AttemptHost {
             return Err(TaskError::new("checkpoint_too_large", message).give_up());
         }
         let (reply, answer) = oneshot::channel();
-        let (job, task, attempt) = (self.job, self.task, self.attempt);
+        let (job, attempt) = (self.id.job, self.id.attempt);
+        let task = TaskNumber(self.id.number);
         self.shared.tell(self.home, Message::Checkpoint { job, task, attempt, value, reply });
         // The engine stops when it cannot write; nothing the attempt does counts any more then.
         answer.await.unwrap_or_else(|_| Err(TaskError::cancelled()))
     }
 
     fn output_of(&self, task: &str) -> Option<Payload> {
-        self.outputs.get(task)
+        self.outputs.as_ref().and_then(|outputs| outputs.get(task))
     }
 
     fn log(&self, stream: Stream, bytes: &[u8]) {

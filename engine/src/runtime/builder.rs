@@ -1,7 +1,6 @@
 //! How an engine is put together and started.
 
 use std::path::PathBuf;
-use std::sync::mpsc;
 use std::sync::{Arc, Mutex, Once, OnceLock};
 
 use annals_tasks_sdk::flow::WorkflowFn;
@@ -15,6 +14,7 @@ use super::clock::{Clock, SystemClock};
 use super::driver;
 use super::engine::{Engine, INBOX_MAX, Inner, Settings, Shared};
 use super::error::{EngineError, StartError};
+use super::inbox::{Inbox, inbox};
 use super::message::{Envelope, Message};
 use super::pool::{DEFAULT, PoolId, Pools, SHELL};
 use super::recovery::{Broken, Recovered, recover};
@@ -245,8 +245,7 @@ impl Builder {
             .enable_all()
             .build()
             .map_err(|source| StartError::Io { what: "cannot start threads".into(), source })?;
-        let (inboxes, receivers): (Vec<_>, Vec<_>) =
-            (0..self.loops).map(|_| mpsc::channel::<Envelope>()).unzip();
+        let (inboxes, receivers): (Vec<_>, Vec<_>) = (0..self.loops).map(|_| inbox()).unzip();
         let inboxes = Arc::new(inboxes);
         let writer = Writer::start(log, notify(&inboxes));
         let shared = Arc::new(Shared {
@@ -278,7 +277,7 @@ impl Builder {
         }
         let loops = spread(&shared, recovered);
         let threads =
-            loops.into_iter().zip(receivers).map(|(each, inbox)| driver::start(each, inbox));
+            loops.into_iter().zip(receivers).map(|(each, outbox)| driver::start(each, outbox));
         let threads: Result<Vec<_>, _> = threads.collect();
         let threads = threads
             .map_err(|source| StartError::Io { what: "cannot start threads".into(), source })?;
@@ -319,12 +318,12 @@ fn task_threads(slots: usize) -> usize {
     cores.max(2) + slots.min(64)
 }
 
-fn notify(inboxes: &Arc<Vec<super::message::Inbox>>) -> Done {
+fn notify(inboxes: &Arc<Vec<Inbox>>) -> Done {
     let inboxes = Arc::clone(inboxes);
     Arc::new(move |home, durable| {
         let message = Message::Durable(durable);
         // A loop that is gone waits for nothing.
-        let _ = inboxes[home].send(Envelope { message, permit: None });
+        inboxes[home].send(Envelope { message, permit: None });
     })
 }
 

@@ -1,33 +1,42 @@
 //! The threads that turn loops.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::message::Envelope;
+use super::inbox::{Outbox, Worth};
 use super::turn::{Loop, TURN_MAX};
 
 /// A loop that waits for nothing in particular looks at the clock this seldom.
 const IDLE: Duration = Duration::from_hours(1);
+/// While a commit is under way, what comes in could not be committed anyway: it is taken up in
+/// pieces of this size, so that it is decided meanwhile.
+const DURING_COMMIT: Worth = Worth { messages: 64, patience: Duration::from_millis(1) };
+/// Attempts that have just been started are given this long to report together.
+const AFTER_STARTS: Duration = Duration::from_micros(250);
+/// So many reports are worth a turn, however many attempts have been started.
+const REPORTS_MAX: usize = 512;
 
 /// Starts the thread of a loop.
-pub(super) fn start(mut each: Loop, inbox: Receiver<Envelope>) -> std::io::Result<JoinHandle<()>> {
+pub(super) fn start(mut each: Loop, outbox: Outbox) -> std::io::Result<JoinHandle<()>> {
     let name = format!("annals-loop-{}", each.index);
     std::thread::Builder::new().name(name).spawn(move || {
         let mut waiting = Vec::new();
         while !each.is_over() {
-            match inbox.recv_timeout(patience(&each)) {
-                Ok(envelope) => waiting.push(envelope),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            waiting.extend(inbox.try_iter().take(TURN_MAX - 1));
+            outbox.take(&mut waiting, TURN_MAX, worth(&each), at_most(&each));
             each.turn(waiting.drain(..));
         }
     })
 }
 
-fn patience(each: &Loop) -> Duration {
+fn worth(each: &Loop) -> Worth {
+    if !each.pending.is_empty() {
+        return DURING_COMMIT;
+    }
+    let messages = (each.started / 2).clamp(1, REPORTS_MAX);
+    Worth { messages, patience: AFTER_STARTS }
+}
+
+fn at_most(each: &Loop) -> Duration {
     let clock = &each.shared.clock;
     match each.next_due() {
         Some(due) => clock.patience(due.since(clock.now())),

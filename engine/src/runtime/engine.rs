@@ -16,6 +16,7 @@ use super::builder::Builder;
 use super::clock::Clock;
 use super::error::{EngineError, SubmitError};
 use super::handle::{JobHandle, OutputHandle};
+use super::inbox::Inbox;
 use super::message::{Envelope, Message, Reply};
 use super::pool::Pools;
 use super::registry::Registry;
@@ -42,7 +43,7 @@ pub(super) struct Shared {
     pub(super) reader: Arc<dyn LogReader>,
     pub(super) settings: Settings,
     pub(super) views: Progress,
-    pub(super) inboxes: Arc<Vec<super::message::Inbox>>,
+    pub(super) inboxes: Arc<Vec<Inbox>>,
     pub(super) steplogs: StepLogs,
     /// Where attempts run, apart from the program's own runtime: a task that blocks its thread
     /// blocks other tasks at worst, never the program or the engine.
@@ -69,7 +70,7 @@ impl Shared {
     /// Sends a loop a message of the engine's own.
     pub(super) fn tell(&self, home: usize, message: Message) {
         // A loop that is gone has been closed: nothing is to be told any more.
-        let _ = self.inboxes[home].send(Envelope { message, permit: None });
+        self.inboxes[home].send(Envelope { message, permit: None });
     }
 
     pub(super) fn tell_all(&self, message: impl Fn() -> Message) {
@@ -122,7 +123,8 @@ impl Shared {
         let permit = self.permit().await?;
         let (reply, answer) = oneshot::channel();
         let envelope = Envelope { message: message(reply), permit: Some(permit) };
-        self.inboxes[home].send(envelope).map_err(|_| self.why())?;
+        // A refused message drops its reply, which the next line hears of.
+        self.inboxes[home].send(envelope);
         answer.await.map_err(|_| self.why())
     }
 

@@ -74,6 +74,24 @@ impl JobHandle {
         shared.ask(home, |reply| Message::Ended { job, reply }).await?
     }
 
+    /// Waits until the job has ended, and reads its output into a type of yours.
+    pub async fn output<O: DeserializeOwned>(&self) -> Result<O, OutputError> {
+        let ended = self.ended().await?;
+        let job = &ended.job;
+        match job.status() {
+            JobStatus::Completed => {
+                let output = job.output().map_err(OutputError::failed)?;
+                let output = output.unwrap_or(Payload::NULL);
+                output.to().map_err(|error| OutputError::Shape(error.to_string()))
+            }
+            JobStatus::Cancelled => Err(OutputError::Cancelled),
+            _ => {
+                let error = job.error().map(|(error, _)| error.clone());
+                Err(error.map_or(OutputError::Cancelled, OutputError::failed))
+            }
+        }
+    }
+
     /// Events with a seq greater than `after`, at most `limit`, the oldest first.
     pub async fn history(&self, after: u64, limit: usize) -> Result<Vec<Logged>, JobError> {
         let ((shared, home), job) = (self.shared(), self.job);
@@ -128,20 +146,7 @@ impl<O> Deref for OutputHandle<O> {
 impl<O: DeserializeOwned> OutputHandle<O> {
     /// Waits until the job has ended, and gives its output.
     pub async fn output(&self) -> Result<O, OutputError> {
-        let ended = self.job.ended().await?;
-        let job = &ended.job;
-        match job.status() {
-            JobStatus::Completed => {
-                let output = job.output().map_err(OutputError::failed)?;
-                let output = output.unwrap_or(Payload::NULL);
-                output.to().map_err(|error| OutputError::Shape(error.to_string()))
-            }
-            JobStatus::Cancelled => Err(OutputError::Cancelled),
-            _ => {
-                let error = job.error().map(|(error, _)| error.clone());
-                Err(error.map_or(OutputError::Cancelled, OutputError::failed))
-            }
-        }
+        self.job.output().await
     }
 }
 

@@ -1,7 +1,6 @@
 //! What is sent to a loop, and what comes back.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
 use annals_tasks_sdk::{JobId, Payload, Progress, TaskResult, Timestamp};
@@ -13,10 +12,6 @@ use crate::job::{Command, Event, Job, Origin, Recorded, Report, TaskNumber};
 use crate::log::{Durable, JobRow, Position};
 
 pub(super) type Reply<T> = oneshot::Sender<T>;
-
-/// A loop's inbox. Commands from outside are bounded by permits; what the engine tells itself is
-/// bounded by what it has started.
-pub(super) type Inbox = mpsc::Sender<Envelope>;
 
 /// Who asks, and under which conditions.
 #[derive(Debug, Clone, Default)]

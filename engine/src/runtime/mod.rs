@@ -16,6 +16,8 @@ mod engine;
 mod error;
 mod executor;
 mod handle;
+mod ids;
+mod inbox;
 mod message;
 mod panics;
 mod pool;

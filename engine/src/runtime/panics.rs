@@ -57,15 +57,17 @@ fn message_of(payload: &(dyn Any + Send)) -> String {
 }
 
 /// A future whose panics are caught, also those in its drop.
-pub(super) struct Guarded<F>(Option<Pin<Box<F>>>);
+pub(super) struct Guarded<'a, T>(Option<Boxed<'a, T>>);
 
-impl<F: Future> Guarded<F> {
-    pub(super) fn new(future: F) -> Self {
-        Self(Some(Box::pin(future)))
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+impl<'a, T> Guarded<'a, T> {
+    pub(super) fn new(future: Boxed<'a, T>) -> Self {
+        Self(Some(future))
     }
 
     /// Polls on; after a panic the future is gone.
-    pub(super) async fn run(&mut self) -> Result<F::Output, String> {
+    pub(super) async fn run(&mut self) -> Result<T, String> {
         std::future::poll_fn(|cx| {
             let Some(future) = self.0.as_mut() else {
                 return Poll::Ready(Err("the task has panicked before".into()));
@@ -95,7 +97,7 @@ impl<F: Future> Guarded<F> {
     }
 }
 
-impl<F> Drop for Guarded<F> {
+impl<T> Drop for Guarded<'_, T> {
     fn drop(&mut self) {
         if let Some(future) = self.0.take() {
             let _ = guard(move || drop(future));

@@ -1,11 +1,12 @@
 //! Recovery: what the log says is folded into jobs again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use annals_tasks_sdk::JobId;
 
 use super::error::{EngineError, JobError};
 use super::executor::{Entries, Entry, Executor, Parked, row};
+use super::ids::JobMap;
 use crate::job::{Illegal, Job, JobStatus};
 use crate::log::{Head, JobRow, LogError, LogReader, Position, ReadRow, history};
 
@@ -76,7 +77,7 @@ pub(super) struct Recovered {
     /// Rows that the views do not have yet.
     pub(super) rows: Vec<JobRow>,
     /// Jobs whose history cannot be followed, and why.
-    pub(super) broken: HashMap<JobId, Broken>,
+    pub(super) broken: JobMap<Broken>,
     /// How many events lie behind the views.
     pub(super) tail_events: u64,
 }
@@ -85,13 +86,13 @@ pub(super) struct Recovered {
 /// loaded; of the others only the place of their history is kept.
 pub(super) fn recover(reader: &dyn LogReader) -> Result<Recovered, LogError> {
     let mut found = Recovered {
-        open: Entries::new(),
+        open: Entries::default(),
         due: Vec::new(),
         rows: Vec::new(),
-        broken: HashMap::new(),
+        broken: JobMap::default(),
         tail_events: 0,
     };
-    let mut tail: HashMap<JobId, (Job, Head)> = HashMap::new();
+    let mut tail: JobMap<(Job, Head)> = JobMap::default();
     let mut from = Position(reader.viewed().0 + 1);
     loop {
         let rows = reader.rows(from, PAGE)?;
@@ -135,8 +136,8 @@ pub(super) fn recover(reader: &dyn LogReader) -> Result<Recovered, LogError> {
 fn take_in(
     reader: &dyn LogReader,
     row: &ReadRow,
-    tail: &mut HashMap<JobId, (Job, Head)>,
-    broken: &mut HashMap<JobId, Broken>,
+    tail: &mut JobMap<(Job, Head)>,
+    broken: &mut JobMap<Broken>,
 ) -> Result<(), LogError> {
     let id = row.job;
     if let Some(broken) = broken.get_mut(&id) {

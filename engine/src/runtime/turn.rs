@@ -3,7 +3,7 @@
 //!
 //! A loop is a value that is turned by a thread; nothing in it waits.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +12,15 @@ use tokio::sync::oneshot;
 
 use super::act::Action;
 use super::agenda::Agenda;
+use super::attempt::Attempt;
 use super::engine::Shared;
 use super::error::{EngineError, JobError};
 use super::executor::{Entries, Entry, Executor, Parked, Running};
+use super::ids::{JobMap, JobSet};
 use super::message::{Envelope, Message};
 use super::pool::Waiter;
 use super::views::Round;
-use crate::job::{Command, Context, Origin, Recorded, Report, StepError, step};
+use crate::job::{Command, Context, Effect, Origin, Recorded, Report, StepError, step};
 use crate::log::{
     CodecError, Durable, Head, JobRow, LogError, Position, Row, Stopped, Ticket, encode_row,
 };
@@ -49,20 +51,26 @@ pub(super) struct Loop {
     /// What is to be done when commits are durable, in their order.
     pub(super) pending: VecDeque<(Ticket, Action)>,
     pub(super) durable: Ticket,
+    /// Room for the effects of the job that is being reconciled.
+    pub(super) effects: Vec<Effect>,
+    /// Attempts whose start has become durable in this turn.
+    pub(super) starting: Vec<Attempt>,
     /// The last commit that the loop had a part in.
     pub(super) last: Ticket,
     /// Checkpoints of the views that were asked for in the present turn.
     pub(super) rounds: Vec<Arc<Round>>,
     /// Rows of changed jobs that are not loaded, for lists and the next checkpoint.
-    pub(super) rows: HashMap<JobId, JobRow>,
+    pub(super) rows: JobMap<JobRow>,
     /// Changed jobs, whose rows the views do not have yet.
-    pub(super) dirty: HashSet<JobId>,
+    pub(super) dirty: JobSet,
     /// Rows that are on their way into the views, and up to where these will be right then.
-    pub(super) leaving: (HashMap<JobId, JobRow>, Position),
-    pub(super) broken: HashMap<JobId, String>,
+    pub(super) leaving: (JobMap<JobRow>, Position),
+    pub(super) broken: JobMap<String>,
     /// Attempts whose job was given up while they ran.
     pub(super) orphans: Vec<(JobId, Running)>,
     pub(super) live: usize,
+    /// How many attempts the last turn started.
+    pub(super) started: usize,
     pub(super) loaded: usize,
     pub(super) dispatching: bool,
     pub(super) quiet: Vec<oneshot::Sender<()>>,
@@ -76,21 +84,24 @@ impl Loop {
             index,
             now: shared.clock.now(),
             shared,
-            entries: Entries::new(),
+            entries: Entries::default(),
             agenda: Agenda::default(),
             touched: VecDeque::new(),
             granted: VecDeque::new(),
             ready: Vec::new(),
             pending: VecDeque::new(),
             durable: Ticket::default(),
+            effects: Vec::new(),
+            starting: Vec::new(),
             last: Ticket::default(),
             rounds: Vec::new(),
-            rows: HashMap::new(),
-            dirty: HashSet::new(),
-            leaving: (HashMap::new(), Position(0)),
-            broken: HashMap::new(),
+            rows: JobMap::default(),
+            dirty: JobSet::default(),
+            leaving: (JobMap::default(), Position(0)),
+            broken: JobMap::default(),
             orphans: Vec::new(),
             live: 0,
+            started: 0,
             loaded: 0,
             // Until recovery is over nothing starts.
             dispatching: false,
@@ -115,6 +126,7 @@ impl Loop {
     /// Takes a turn over these messages.
     pub(super) fn turn(&mut self, messages: impl Iterator<Item = Envelope>) {
         self.now = self.shared.clock.now();
+        self.started = 0;
         if let Some(EngineError::OutcomeUnknown(error)) = self.shared.failure.get()
             && self.failed.is_none()
         {
@@ -135,6 +147,7 @@ impl Loop {
         self.reconcile_all();
         self.submit();
         self.act();
+        self.start_attempts();
         self.hand_in_views();
         self.tell_if_quiet();
     }

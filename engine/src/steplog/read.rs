@@ -99,6 +99,37 @@ fn tail(place: &Place) -> io::Result<Option<Vec<File>>> {
     Ok(Some(files))
 }
 
+/// Leaves out the files before the one in which the reading begins, so that who follows a long
+/// log does not read it anew each time.
+fn skip(files: &mut VecDeque<File>, filter: Filter) -> io::Result<()> {
+    for index in (1..files.len()).rev() {
+        let start = start(&mut files[index])?;
+        if start.is_some_and(|start| position(start, filter) <= filter.after) {
+            files.drain(..index);
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What the mark at the beginning of a segment says.
+fn start(segment: &mut File) -> io::Result<Option<Positions>> {
+    let mut text = Vec::new();
+    BufReader::with_capacity(128, segment.take(128)).read_until(b'\n', &mut text)?;
+    segment.rewind()?;
+    Ok(match text.strip_suffix(b"\n").and_then(line::parse) {
+        Some(Line::Mark { positions, .. }) => Some(positions),
+        _ => None,
+    })
+}
+
+fn position(passed: Positions, filter: Filter) -> u64 {
+    match filter.stream {
+        Some(stream) => passed[line::index(stream)],
+        None => passed.iter().sum(),
+    }
+}
+
 fn is_packed(file: &mut File) -> io::Result<bool> {
     let mut start = Vec::new();
     file.take(MAGIC.len() as u64).read_to_end(&mut start)?;
@@ -133,6 +164,7 @@ impl Pieces {
     pub(super) fn open(place: &Place, filter: Filter) -> io::Result<Self> {
         let source = open(place)?.map(|mut files| -> io::Result<Box<dyn Read + Send>> {
             let packed = files.front_mut().map_or(Ok(false), is_packed)?;
+            skip(&mut files, filter)?;
             let files = Files(files);
             Ok(if packed { Box::new(FrameDecoder::new(files)) } else { Box::new(files) })
         });
@@ -197,10 +229,7 @@ impl Pieces {
     }
 
     fn position(&self) -> u64 {
-        match self.filter.stream {
-            Some(stream) => self.passed[line::index(stream)],
-            None => self.passed.iter().sum(),
-        }
+        position(self.passed, self.filter)
     }
 }
 

@@ -58,7 +58,7 @@ fn what_a_script_leaves_behind_ends_with_it() {
 fn a_stop_asks_first() {
     let house = House::new();
     let attempt = house.attempt();
-    let text = r"trap 'echo bye; exit 0' TERM; echo ready; sleep 1000";
+    let text = r"trap 'echo bye; exit 0' TERM; sleep 1000 & echo ready; wait";
     let error = block_on(stopped(&attempt, &script(text))).unwrap_err();
     assert!(error.is_cancelled());
     assert_eq!(error.exit().code, Some(0));
@@ -70,6 +70,8 @@ fn a_stop_asks_first() {
     assert_eq!(error.exit().signal.as_deref(), Some("SIGTERM"));
 }
 
+/// A script that traps the stop waits with `wait`: a shell that is told to stop while it forks
+/// a program in the foreground waits for that program first.
 async fn stopped(
     attempt: &Attempt,
     input: &str,
@@ -82,7 +84,7 @@ async fn stopped(
 
 fn term_can_be_success() {
     let house = House::new();
-    let text = r"trap 'exit 0' TERM; echo ready; sleep 1000";
+    let text = r"trap 'exit 0' TERM; sleep 1000 & echo ready; wait";
     let input = json!({"script": text, "term_is_success": true}).to_string();
     assert!(block_on(stopped(&house.attempt(), &input)).is_ok());
     let input = json!({"script": "echo ready; sleep 1000", "term_is_success": true}).to_string();
@@ -142,7 +144,7 @@ fn a_stop_during_unless_begins_nothing() {
 
 fn the_supervisor_outlives_polite_signals() {
     let house = House::new();
-    let text = "kill -TERM $PPID; kill -INT $PPID; kill -HUP $PPID; sleep 0.1; exit 7";
+    let text = "kill -TERM $PPID; kill -INT $PPID; kill -HUP $PPID; exit 7";
     assert_eq!(house.error_of(&script(text)).exit().code, Some(7));
 }
 

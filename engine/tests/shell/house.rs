@@ -3,10 +3,11 @@
 use std::future::Future;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use annals_engine::kinds::{Shell, ShellSettings};
+use annals_engine::steplog::AttemptLog;
 use annals_tasks_sdk::cancel::CancellationToken;
 use annals_tasks_sdk::context::{Host, Progress, Stream};
 use annals_tasks_sdk::{
@@ -24,6 +25,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Logged {
     pub(crate) stdout: Mutex<Vec<u8>>,
     pub(crate) stderr: Mutex<Vec<u8>>,
+    /// Takes everything instead, where a test sets it.
+    pub(crate) log: OnceLock<AttemptLog>,
 }
 
 #[async_trait::async_trait]
@@ -39,6 +42,9 @@ impl Host for Logged {
     }
 
     fn log(&self, stream: Stream, bytes: &[u8]) {
+        if let Some(log) = self.log.get() {
+            return log.write(stream, bytes);
+        }
         let kept = match stream {
             Stream::Stdout => &self.stdout,
             Stream::Stderr => &self.stderr,

@@ -11,7 +11,8 @@ fn main() {
     if std::env::args().nth(1).as_deref() == Some(ending::ENGINE) {
         return ending::be_an_engine();
     }
-    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    // As with the test harness; what stands behind an option may be its value.
+    let wanted = std::env::args().nth(1).filter(|argument| !argument.starts_with('-'));
     let tests = [ending::TESTS, environment::TESTS, results::TESTS].concat();
     let chosen = |name: &str| wanted.as_deref().is_none_or(|wanted| name.contains(wanted));
     let mut count = 0;

@@ -1,8 +1,10 @@
 //! What the end of a script means.
 
+use annals_engine::steplog::StepLogs;
+use annals_tasks_sdk::{AttemptId, TaskId};
 use serde_json::{Value, json};
 
-use crate::house::{House, Test};
+use crate::house::{House, Test, block_on};
 
 pub(crate) const TESTS: &[Test] = &[
     ("exit_codes_and_signals_are_told_apart", exit_codes_and_signals_are_told_apart),
@@ -15,6 +17,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("bytes_of_any_kind_reach_the_log", bytes_of_any_kind_reach_the_log),
     ("much_output_takes_no_memory", much_output_takes_no_memory),
     ("an_attempt_costs_little", an_attempt_costs_little),
+    ("attempts_leave_no_descriptors_and_no_zombies", attempts_leave_no_descriptors_and_no_zombies),
 ];
 
 fn script(text: &str) -> String {
@@ -127,31 +130,71 @@ fn what_cannot_start_says_why() {
 
 fn bytes_of_any_kind_reach_the_log() {
     let house = House::new();
-    let (result, host) = house.run(&script(
-        r"printf 'a\303'; sleep 0.05; printf '\244\r\n\000'; head -c 1000000 /dev/zero | tr '\0' '\377'",
-    ));
+    let text = r"printf 'a\303'; printf '\244\r\n\000'
+        head -c 1000000 /dev/zero | tr '\0' '\377'";
+    let (result, host) = house.run(&script(text));
     assert!(result.is_ok());
     let expected = [b"a\xc3\xa4\r\n\0".as_slice(), &vec![0xff; 1_000_000]].concat();
     assert!(*host.stdout.lock().unwrap() == expected);
 }
 
 fn much_output_takes_no_memory() {
-    // The fake host keeps what it gets, so this goes to a place that keeps nothing.
     let house = House::new();
-    let input = script("yes | head -c 50000000 >&2; yes | head -c 1000 | wc -c");
-    let (result, host) = house.run(&input);
-    assert!(result.is_ok());
-    assert_eq!(host.stderr.lock().unwrap().len(), 50_000_000);
+    let attempt = house.attempt();
+    let logs = StepLogs::new(house.folder.path().join("logs"), 1 << 20);
+    let id = AttemptId { job: house.job, task: TaskId::new("try").unwrap(), number: 1, attempt: 1 };
+    let log = logs.open(&id);
+    attempt.host.log.set(log.clone()).unwrap();
+    let before = peak_kilobytes();
+    block_on(attempt.call(&script("yes | head -c 30000000; yes $$ | head -c 30000000 >&2")))
+        .unwrap();
+    let size = log.finish();
+    assert_eq!(size.bytes, 60_000_000);
+    assert!(peak_kilobytes() < before + 16 * 1024);
+}
+
+fn peak_kilobytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 fn an_attempt_costs_little() {
     const COUNT: u32 = 100;
     let house = House::new();
-    crate::house::block_on(async {
+    block_on(async {
         let begun = std::time::Instant::now();
         for _ in 0..COUNT {
             house.attempt().call(&script("true")).await.unwrap();
         }
         println!("one attempt takes {:?}", begun.elapsed() / COUNT);
+    });
+}
+
+fn attempts_leave_no_descriptors_and_no_zombies() {
+    let house = House::new();
+    let count = |folder: &str| std::fs::read_dir(folder).unwrap().count();
+    let zombies = || {
+        let own = std::process::id().to_string();
+        let is_child =
+            |stat: String| stat.rsplit(')').next()?.split(' ').nth(2).map(|it| it == own);
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let stats =
+            processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+        stats.filter_map(is_child).filter(|is| *is).count()
+    };
+    block_on(async {
+        house.attempt().call(&script("true")).await.unwrap();
+        let before = (count("/proc/self/fd"), zombies());
+        let attempts: Vec<_> = (0..32)
+            .map(|number| {
+                let text = format!("sleep 100 & (setsid sleep 100 &) ; exit {}", number % 2);
+                tokio::spawn(house.attempt().call(&script(&text)))
+            })
+            .collect();
+        for attempt in attempts {
+            let _ = attempt.await.unwrap();
+        }
+        assert_eq!((count("/proc/self/fd"), zombies()), before);
     });
 }

@@ -8,7 +8,7 @@ use super::{allowed, refuse};
 use crate::job::event::{Event, TaskNumber};
 use crate::job::references::Dependant;
 use crate::job::rejection::Rejection;
-use crate::job::state::{Job, Task, index, number};
+use crate::job::state::{Job, Task, number};
 use crate::job::status::{Intent, JobStatus, TaskStatus};
 
 pub(super) fn skip(
@@ -23,11 +23,14 @@ pub(super) fn skip(
         None => the_one_in_question(job)?,
     };
     match task.status {
-        TaskStatus::Skipped => return Ok(Vec::new()),
-        _ if task.skip.is_some() => return Ok(Vec::new()),
-        TaskStatus::Removed => return Err(settled(job, task)),
+        TaskStatus::Skipped if same(output, task.output.as_ref()) => return Ok(Vec::new()),
+        TaskStatus::Removed | TaskStatus::Skipped => return Err(settled(job, task)),
         _ if task.settled => return Err(settled(job, task)),
         _ => {}
+    }
+    if let Some(asked) = &task.skip {
+        let again = same(output, (**asked).as_ref());
+        return if again { Ok(Vec::new()) } else { Err(being_skipped(job, task)) };
     }
     // A substitute output serves those that take it, so they need not go along.
     let along =
@@ -55,23 +58,32 @@ pub(super) fn remove(job: &Job, task: &TaskId, cascade: bool) -> Result<Vec<Even
     if task.status == TaskStatus::Removed {
         return Ok(Vec::new());
     }
+    may_be_removed(job, task)?;
     let mut all = closure(job, chosen, cascade, "remove")?;
-    all.insert(chosen);
-    for &each in &all {
-        let Some(task) = job.task(each) else { continue };
-        if task.settled {
-            return Err(settled(job, task));
-        }
-        if task.live_attempt().is_some() {
-            let id = &task.spec.id;
-            let message = format!(
-                "cannot remove task {id} while it runs: skip it, or remove it when it is over"
-            );
-            return Err(rejection(job, "task_is_live", message));
-        }
-        no_circle(job, each)?;
+    for task in all.iter().filter_map(|&each| job.task(each)) {
+        may_be_removed(job, task)?;
     }
+    all.insert(chosen);
+    fits_together(job, &all)?;
     Ok(all.into_iter().map(|task| Event::TaskRemoved { task }).collect())
+}
+
+fn may_be_removed(job: &Job, task: &Task) -> Result<(), Rejection> {
+    if task.settled {
+        return Err(settled(job, task));
+    }
+    if task.live_attempt().is_some() {
+        let id = &task.spec.id;
+        let message =
+            format!("cannot remove task {id} while it runs: skip it, or remove it when it is over");
+        return Err(rejection(job, "task_is_live", message));
+    }
+    Ok(())
+}
+
+/// Whether a skip asks for what a skip has already brought.
+fn same(asked: Option<&Payload>, held: Option<&Payload>) -> bool {
+    asked.is_none() || asked == held
 }
 
 /// Edits are for jobs that have something left to edit.
@@ -123,16 +135,16 @@ fn closure(
     cascade: bool,
     verb: &str,
 ) -> Result<BTreeSet<TaskNumber>, Rejection> {
+    let takers = job.takers();
     let mut along = BTreeSet::new();
     let mut work = vec![chosen];
     while let Some(next) = work.pop() {
-        let takers = job.takers(next);
-        if !cascade && !takers.is_empty() {
-            let dependants: Vec<Dependant> =
-                takers.into_iter().map(|(_, dependant)| dependant).collect();
+        let Some(taken) = takers.get(&next) else { continue };
+        if !cascade {
+            let dependants = taken.iter().map(|(_, dependant)| dependant.clone()).collect();
             return Err(would_lose(job, chosen, dependants, verb));
         }
-        for taker in takers.into_iter().filter_map(|(taker, _)| taker.map(number)) {
+        for taker in taken.iter().filter_map(|&(taker, _)| taker) {
             if taker != chosen && along.insert(taker) {
                 work.push(taker);
             }
@@ -157,27 +169,39 @@ fn would_lose(job: &Job, chosen: TaskNumber, dependants: Vec<Dependant>, verb: &
     Rejection { dependants, ..rejection(job, "output_is_taken", message) }
 }
 
-/// Removing a task makes those after it need the one before it, which may need them.
-fn no_circle(job: &Job, removed: TaskNumber) -> Result<(), Rejection> {
-    let Some(at) = index(removed) else { return Ok(()) };
-    let (before, moved) = job.relinked(at);
-    let Some(before) = before else { return Ok(()) };
-    // Where the removed task itself needs the one before it, nothing new is needed.
-    if job.needs_through(at, before) {
+/// Removing tasks makes those after them need the task before them, which may need them in turn,
+/// and which may not need what the removed ones did.
+fn fits_together(job: &Job, removed: &BTreeSet<TaskNumber>) -> Result<(), Rejection> {
+    let without = job.needs_without(removed);
+    if without.relinked.is_empty() {
         return Ok(());
     }
-    for dependant in moved {
-        if job.needs_through(before, dependant) {
-            let id = |at| job.task(number(at)).map_or("", |task| task.spec.id.as_str());
-            let (dependant, before) = (id(dependant), id(before));
-            let message = format!(
-                "without it task {dependant} would need {before}, the one before it in the plan, \
-                 which needs {dependant}: skip it instead"
-            );
-            return Err(rejection(job, "would_be_a_circle", message));
-        }
+    let id = |at| job.task(number(at)).map_or("", |task| task.spec.id.as_str());
+    if let Some((task, before)) = without.circle() {
+        let (task, before) = (id(task), id(before));
+        let message = format!(
+            "without it task {task} would need {before}, the one before it in the plan, \
+             which needs {task}: skip it instead"
+        );
+        return Err(rejection(job, "would_be_a_circle", message));
     }
-    Ok(())
+    if !without.loses_order(job) {
+        return Ok(());
+    }
+    let dependants = job.out_of_order(&without, removed);
+    let Some(first) = dependants.first() else { return Ok(()) };
+    let message = format!(
+        "without it task {} would no longer need each task whose output it takes (at {}): \
+         skip it instead",
+        first.task.as_deref().unwrap_or_default(),
+        first.reference
+    );
+    Err(Rejection { dependants, ..rejection(job, "would_lose_order", message) })
+}
+
+fn being_skipped(job: &Job, task: &Task) -> Rejection {
+    let message = format!("task {} is being skipped with another output", task.spec.id);
+    rejection(job, "task_is_settled", message)
 }
 
 fn settled(job: &Job, task: &Task) -> Rejection {

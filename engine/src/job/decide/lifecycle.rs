@@ -14,7 +14,10 @@ pub(super) fn execute(job: &Job, paused: bool) -> Result<Vec<Event>, Rejection> 
         (_, Some(Intent::Cancel | Intent::Fail)) => {
             Err(refuse(job, "execute", ": wait until that is over"))
         }
-        (JobStatus::Pending, None) if paused => Ok(vec![Event::JobPaused]),
+        // It is released, but held: a resume lets it run.
+        (JobStatus::Pending, None) if paused => {
+            Ok(vec![Event::JobStarted, Event::PauseRequested { mode: PauseMode::Drain }])
+        }
         (JobStatus::Pending, None) => Ok(vec![Event::JobStarted]),
         (JobStatus::Running | JobStatus::Completed, None) => Ok(Vec::new()),
         (JobStatus::Failed | JobStatus::Cancelled, None) => {

@@ -121,10 +121,12 @@ fn refuse(job: &Job, command: &str, advice: &str) -> Rejection {
 fn allowed(job: &Job) -> Vec<&'static str> {
     let words: &[&str] = match (job.status, job.intent) {
         (_, Some(Intent::Cancel | Intent::Fail)) => &["cancel"],
-        (_, Some(Intent::Pause)) => &["pause", "resume", "cancel", "skip", "remove"],
-        (JobStatus::Pending, None) => &["execute", "pause", "resume", "cancel", "skip", "remove"],
-        (JobStatus::Running, None) => &["execute", "pause", "resume", "cancel", "skip", "remove"],
-        (JobStatus::Paused, None) => &["pause", "resume", "cancel", "skip", "remove"],
+        (JobStatus::Pending | JobStatus::Running, None) => {
+            &["execute", "pause", "resume", "cancel", "skip", "remove"]
+        }
+        (_, Some(Intent::Pause)) | (JobStatus::Paused, None) => {
+            &["pause", "resume", "cancel", "skip", "remove"]
+        }
         (JobStatus::Completed, None) => &["execute"],
         (JobStatus::Failed | JobStatus::Cancelled, None) => {
             &["execute", "cancel", "skip", "remove"]

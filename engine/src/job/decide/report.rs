@@ -7,20 +7,17 @@ use annals_tasks_sdk::plan::OnFailure;
 use annals_tasks_sdk::{Done, Exit, Payload, TaskError};
 
 use crate::job::command::{Context, Outcome, Report};
-use crate::job::event::{AttemptEnd, Event, Failure, LogSize, PauseMode, TaskNumber};
-use crate::job::state::{Job, Task};
+use crate::job::event::{AttemptEnd, Event, Failure, LogSize, PauseMode, TaskNumber, Wait};
+use crate::job::state::{Job, Task, Waiting};
 use crate::job::status::{Intent, JobStatus};
 
 pub(super) fn report(job: &Job, report: Report, cx: &Context) -> Vec<Event> {
     match report {
         Report::Start { task } => start(job, task, cx),
-        Report::Park { task, wait } if job.is_wanted(task, cx.now) => {
-            vec![Event::TaskWaiting { task, wait }]
-        }
+        Report::Park { task, wait } if job.is_wanted(task, cx.now) => park(job, task, wait),
         Report::Refuse { task, error } if job.is_wanted(task, cx.now) => {
             fail(job, task, Failure::new(error.code(), error.message()))
         }
-        Report::Park { .. } | Report::Refuse { .. } => Vec::new(),
         Report::Ended { task, attempt, outcome, log } => match live(job, task, attempt) {
             Some(at) => ended(job, at, task, attempt, outcome, log, cx),
             None => Vec::new(),
@@ -40,7 +37,7 @@ pub(super) fn report(job: &Job, report: Report, cx: &Context) -> Vec<Event> {
             })
             .collect()
         }
-        Report::Tick => Vec::new(),
+        Report::Park { .. } | Report::Refuse { .. } | Report::Tick => Vec::new(),
         Report::Recover => recover(job, cx),
     }
 }
@@ -49,6 +46,15 @@ pub(super) fn report(job: &Job, report: Report, cx: &Context) -> Vec<Event> {
 fn live(job: &Job, task: TaskNumber, attempt: u32) -> Option<&Task> {
     let task = job.task(task)?;
     task.live_attempt().filter(|live| live.number == attempt).map(|_| task)
+}
+
+fn park(job: &Job, task: TaskNumber, wait: Wait) -> Vec<Event> {
+    let kindless = job.task(task).is_some_and(|task| task.waiting == Some(Waiting::Kind));
+    // The kind is looked for again and again; that it is still missing is no news.
+    if kindless && wait == Wait::Kind {
+        return Vec::new();
+    }
+    vec![Event::TaskWaiting { task, wait }]
 }
 
 fn start(job: &Job, task: TaskNumber, cx: &Context) -> Vec<Event> {
@@ -79,15 +85,9 @@ fn ended(
         Outcome::Completed(Done { output, exit }) => {
             vec![Event::TaskCompleted { task, attempt, output, exit, log }]
         }
-        Outcome::Interrupted(error) => {
-            let end = end_of(&error, log);
-            let over = Event::AttemptInterrupted { task, attempt, end };
-            [over].into_iter().chain(skipped(at, task)).collect()
-        }
+        Outcome::Interrupted(error) => interrupted(at, task, attempt, end_of(&error, log)),
         Outcome::Failed(error) if told_to_stop => {
-            let end = end_of(&error, log);
-            let over = Event::AttemptInterrupted { task, attempt, end };
-            [over].into_iter().chain(skipped(at, task)).collect()
+            interrupted(at, task, attempt, end_of(&error, log))
         }
         Outcome::Failed(error) => {
             let end = end_of(&error, log);
@@ -95,11 +95,29 @@ fn ended(
             [Event::AttemptFailed { task, attempt, end }].into_iter().chain(next).collect()
         }
         Outcome::TimedOut(error) => {
-            let end = end_of(&error, log);
+            let end = timed_out(&error, log);
             let next = after_failure(job, at, task, &end, cx);
             [Event::AttemptTimedOut { task, attempt, end }].into_iter().chain(next).collect()
         }
     }
+}
+
+fn interrupted(at: &Task, task: TaskNumber, attempt: u32, end: AttemptEnd) -> Vec<Event> {
+    let over = Event::AttemptInterrupted { task, attempt, end };
+    [over].into_iter().chain(skipped(at, task)).collect()
+}
+
+/// What an attempt gives after its timeout, such as that it was cancelled, is no reason of its own.
+fn timed_out(error: &TaskError, log: LogSize) -> AttemptEnd {
+    let end = end_of(error, log);
+    let late = "the attempt took longer than its timeout";
+    let message = match error.code() {
+        "timed_out" => error.message().to_owned(),
+        _ if error.is_cancelled() => late.to_owned(),
+        _ => format!("{late}, and then gave: {}", error.message()),
+    };
+    let error = Failure::new("timed_out", message);
+    AttemptEnd { error, retryable: true, ..end }
 }
 
 fn end_of(error: &TaskError, log: LogSize) -> AttemptEnd {
@@ -165,14 +183,14 @@ fn recover(job: &Job, cx: &Context) -> Vec<Event> {
             // The job ends; the task stays interrupted.
         } else if at.spec.policy.on_lost == OnLost::Fail {
             let message = "the engine died while the attempt ran";
-            events.extend(fail_only(task, "lost", message.into()));
+            events.push(fail_only(task, "lost", message.into()));
             pauses |= at.spec.policy.on_failure == OnFailure::Pause;
         } else if losses >= cx.losses.suspect_after + cx.losses.fail_after {
             let message = format!(
                 "the process died during attempt {}, {losses} times in a row",
                 attempt.number
             );
-            events.extend(fail_only(task, "crash_loop", message));
+            events.push(fail_only(task, "crash_loop", message));
             pauses |= at.spec.policy.on_failure == OnFailure::Pause;
         } else {
             pauses |= at.spec.policy.on_lost == OnLost::Pause;
@@ -182,6 +200,6 @@ fn recover(job: &Job, cx: &Context) -> Vec<Event> {
     events
 }
 
-fn fail_only(task: TaskNumber, code: &str, message: String) -> Option<Event> {
-    Some(Event::TaskFailed { task, error: Failure::new(code, message) })
+fn fail_only(task: TaskNumber, code: &str, message: String) -> Event {
+    Event::TaskFailed { task, error: Failure::new(code, message) }
 }

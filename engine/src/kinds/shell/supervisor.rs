@@ -56,7 +56,8 @@ fn supervise(socket: UnixStream) -> io::Result<()> {
             return orders.report(&Report::Failed { message });
         }
     };
-    let mut supervisor = Supervisor { orders, children, asked: false, killed: false };
+    let mut supervisor =
+        Supervisor { orders, children, stopping: false, asked: false, killed: false };
     let report = supervisor.run(&spec);
     record.remove();
     supervisor.orders.report(&report)
@@ -77,6 +78,8 @@ fn signals() -> io::Result<UnixStream> {
 struct Supervisor {
     orders: Orders,
     children: UnixStream,
+    /// Whether there was an order to end, in time for a live process or not.
+    stopping: bool,
     /// Whether a live process was asked to end.
     asked: bool,
     killed: bool,
@@ -84,6 +87,9 @@ struct Supervisor {
 
 impl Supervisor {
     fn run(&mut self, spec: &Spec) -> Report {
+        if self.is_stopped() {
+            return Report::NotBegun;
+        }
         if let Some(unless) = &spec.unless {
             match self.phase(spec, unless) {
                 Err(message) => return Report::Failed { message },
@@ -93,8 +99,7 @@ impl Supervisor {
                 Ok(_) => {}
             }
         }
-        self.orders.receive();
-        if self.asked || self.orders.next().is_some() || self.orders.ended {
+        if self.is_stopped() {
             return Report::NotBegun;
         }
         match self.phase(spec, &spec.argv) {
@@ -105,6 +110,12 @@ impl Supervisor {
                 asked: self.asked,
             },
         }
+    }
+
+    /// Whether there was an order to end, of which there is no other kind, or the engine is gone.
+    fn is_stopped(&mut self) -> bool {
+        self.orders.receive();
+        self.stopping || self.orders.next().is_some() || self.orders.ended
     }
 
     /// Runs one program to its end, and ends whatever it leaves behind.
@@ -133,6 +144,7 @@ impl Supervisor {
     }
 
     fn obey(&mut self, order: Order, main: Pid, ended: &mut Option<WaitStatus>) {
+        self.stopping = true;
         reap(main, ended);
         if ended.is_some() {
             return;

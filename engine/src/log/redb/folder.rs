@@ -10,6 +10,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -19,6 +21,10 @@ use crate::log::{LogError, Position};
 
 /// The store format that this build makes, and the newest that it opens.
 const STORE_FORMAT: u32 = 1;
+
+/// So long a store may stay locked by a process that was killed a moment ago and is not gone yet.
+const LOCK_PATIENCE: Duration = Duration::from_millis(500);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// The paths of a store.
 #[derive(Debug, Clone)]
@@ -103,20 +109,27 @@ impl Folder {
         let open =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = open.map_err(failed)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
-                let mut pid = String::new();
-                // Who it is helps, but is not needed.
-                let _ = file.read_to_string(&mut pid);
-                let pid = pid.trim().parse().ok();
-                return Err(LogError::AlreadyOpen { dir: self.dir.clone(), pid });
+        let begun = Instant::now();
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(error) if error != rustix::io::Errno::WOULDBLOCK => {
+                    return Err(failed(error.into()));
+                }
+                Err(_) if begun.elapsed() < LOCK_PATIENCE => thread::sleep(LOCK_PAUSE),
+                Err(_) => return Err(self.already_open(&mut file)),
             }
-            Err(error) => return Err(failed(error.into())),
         }
         let write = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         write.map_err(failed)?;
         Ok(Lock(file))
+    }
+
+    fn already_open(&self, lock: &mut File) -> LogError {
+        let mut pid = String::new();
+        // Who it is helps, but is not needed.
+        let _ = lock.read_to_string(&mut pid);
+        LogError::AlreadyOpen { dir: self.dir.clone(), pid: pid.trim().parse().ok() }
     }
 
     fn check_format(&self) -> Result<(), LogError> {

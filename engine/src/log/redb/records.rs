@@ -14,7 +14,7 @@ use annals_tasks_sdk::JobId;
 use super::file::{self, Notify, Trouble, damaged, guard, io_error};
 use crate::job::ValueDigest;
 use crate::log::error::undecodable;
-use crate::log::{Damage, LogError, Position, ReadRow, Row, codec, memory};
+use crate::log::{Damage, LogError, Position, ReadRow, Row, codec, row::in_order};
 
 /// By the position of their first event, the encoded rows.
 const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
@@ -146,7 +146,7 @@ impl Records {
 
     /// Appends rows in one commit.
     pub(super) fn append(&self, rows: &[Row]) -> Result<(), LogError> {
-        memory::in_order(rows, self.next())?;
+        in_order(rows, self.next())?;
         let Some(last) = rows.last() else { return Ok(()) };
         self.write(|transaction| {
             put_rows(transaction, rows)?;
@@ -212,11 +212,18 @@ impl Records {
     ) -> Result<T, LogError> {
         let active = files.active.as_ref().ok_or(LogError::Closed)?;
         let path = file(&self.folder, files.firsts[index]);
-        if index + 1 == files.firsts.len() {
+        let Some(next) = files.firsts.get(index + 1) else {
             return guard(&path, || run(&active.begin_read()?, &path));
-        }
-        let closed = self.open_closed(files.firsts[index], &path)?;
-        guard(&path, || run(&closed.begin_read()?, &path))
+        };
+        let closed = self.open_closed(files.firsts[index], &path);
+        let result = closed.and_then(|closed| guard(&path, || run(&closed.begin_read()?, &path)));
+        result.map_err(|error| match error {
+            LogError::Damaged(mut damage) if damage.position.is_none() => {
+                damage.upto = Some(Position(next.0 - 1));
+                LogError::Damaged(damage)
+            }
+            other => other,
+        })
     }
 
     /// The row that holds `position`.
@@ -270,8 +277,8 @@ impl Records {
                 let Some(sealed) = table.get((job.as_u128(), task))? else { return Ok(None) };
                 let value = unseal(sealed.value(), digest).or_else(|detail| {
                     let detail = format!("{detail} (task number {task})");
-                    Damage { file: Some(path.into()), job: Some(job), position: None, detail }
-                        .error()
+                    let file = Some(path.into());
+                    Damage { file, job: Some(job), detail, ..Damage::default() }.error()
                 })?;
                 Ok(value)
             })?;

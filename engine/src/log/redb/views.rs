@@ -111,20 +111,20 @@ impl Views {
     fn with<T>(&self, run: impl FnOnce(&Database) -> Result<T, Trouble>) -> Result<T, LogError> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
         let database = database.as_ref().ok_or(LogError::Closed)?;
-        guard(&self.path, || run(database))
+        let result = guard(&self.path, || run(database));
+        if matches!(result, Err(LogError::Damaged(_))) {
+            // The next start then rebuilds the views. Where even this cannot be written, the
+            // next use of the row tells again.
+            let _ = fs::write(suspect(&self.path), "");
+        }
+        result
     }
 
     fn read<T>(
         &self,
         run: impl FnOnce(&ReadTransaction) -> Result<T, Trouble>,
     ) -> Result<T, LogError> {
-        let result = self.with(|database| run(&database.begin_read()?));
-        if matches!(result, Err(LogError::Damaged(_))) {
-            // The next start then rebuilds the views. Where even this cannot be written, the
-            // next read of the row tells again.
-            let _ = fs::write(suspect(&self.path), "");
-        }
-        result
+        self.with(|database| run(&database.begin_read()?))
     }
 
     pub(super) fn row(&self, job: JobId) -> Result<Option<JobRow>, LogError> {
@@ -191,7 +191,8 @@ fn suspect(path: &Path) -> PathBuf {
 /// Renames the file, so that whoever wants to know what happened to it still can.
 fn set_aside(path: &Path, detail: &str, notify: &Notify) -> Result<(), LogError> {
     let name = |number: u32| path.with_extension(format!("damaged-{number}"));
-    let kept = (1..).map(name).find(|kept| !kept.exists()).unwrap_or_else(|| name(0));
+    // The last of very many replaces the one before it.
+    let kept = (1..1_000).map(name).find(|kept| !kept.exists()).unwrap_or_else(|| name(1_000));
     let renamed = match fs::rename(path, &kept) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         other => other,

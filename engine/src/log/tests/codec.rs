@@ -5,10 +5,14 @@ use annals_tasks_sdk::Timestamp;
 use super::samples;
 use super::{Job, small};
 use crate::job::{Event, Origin, Recorded};
-use crate::log::{CodecError, JobRow, Position, ReadRow, codec, decode_row, encode_row, v1};
+use crate::log::{
+    CodecError, EventLog, JobRow, MemoryDisk, Position, ReadRow, Row, codec, decode_row,
+    encode_row, history, v1, verify,
+};
 
 fn round(job: &Job, events: &[Recorded]) -> (Vec<u8>, ReadRow) {
-    let (row, _) = encode_row(job.id, &job.head, events, Vec::new()).unwrap();
+    let (mut row, _) = encode_row(job.id, &job.head, events, Vec::new()).unwrap();
+    row.place(Position(10));
     let read = decode_row(Position(10), &row.bytes).unwrap();
     (row.bytes, read)
 }
@@ -42,6 +46,7 @@ fn whatever_is_in_the_header_is_hashed() {
         seq: 1,
         time: Timestamp::from_millis(5),
         origin: Origin::ENGINE,
+        leads: false,
         event: small(1),
     };
     let named = |actor: Option<&str>, request_id: Option<&str>, reason: Option<&str>| Recorded {
@@ -55,6 +60,7 @@ fn whatever_is_in_the_header_is_hashed() {
     let variants = [
         base.clone(),
         Recorded { time: Timestamp::from_millis(6), ..base.clone() },
+        Recorded { leads: true, ..base.clone() },
         Recorded { event: small(2), ..base.clone() },
         Recorded {
             event: Event::AttemptLost { task: crate::job::TaskNumber(1), attempt: 1 },
@@ -133,7 +139,7 @@ fn random_histories_come_back_as_they_were() {
 /// Rewrites a row of one small event as a build would that knows more types.
 fn newer_row(number: u16, version: u16) -> Vec<u8> {
     let (mut bytes, _) = round(&Job::new(1), &Job::new(1).record(&[small(1)]));
-    let record = 105;
+    let record = 113;
     bytes[record + 1..record + 3].copy_from_slice(&number.to_le_bytes());
     bytes[record + 3..record + 5].copy_from_slice(&version.to_le_bytes());
     let mut hashed = Vec::new();
@@ -150,12 +156,27 @@ fn an_event_that_this_build_does_not_know_is_still_listed() {
     for (number, version, name) in
         [(20, 2, Some("AttemptStarted")), (39, 1, Some("TaskExpanded")), (999, 1, None)]
     {
-        let read = decode_row(Position(4), &newer_row(number, version)).unwrap();
+        let read = decode_row(Position(10), &newer_row(number, version)).unwrap();
         assert_eq!((read.events.len(), read.unknown.len(), read.hashes.len()), (0, 1, 1));
         let unknown = &read.unknown[0];
         assert_eq!((unknown.seq, unknown.number, unknown.version), (1, number, version));
-        assert_eq!((unknown.type_name(), read.end()), (name, Position(5)));
+        assert_eq!((unknown.type_name(), read.end()), (name, Position(11)));
+        // The rest of the log knows how to live with it.
+        let disk = MemoryDisk::new();
+        let (job, position, bytes) = (read.job, read.position, newer_row(number, version));
+        let row = Row { job, position, events: 1, bytes, values: Vec::new() };
+        disk.open().append(&[row]).unwrap();
+        let found = verify(&disk).unwrap();
+        assert_eq!((found.events, found.unknown, found.damage), (1, 1, Vec::new()));
+        assert_eq!(history(&disk, position, 0).unwrap(), [read]);
     }
+}
+
+#[test]
+fn a_row_that_lies_elsewhere_is_refused() {
+    let (bytes, _) = round(&Job::new(1), &Job::new(1).record(&[small(1)]));
+    let error = decode_row(Position(11), &bytes).unwrap_err();
+    assert_eq!(error.to_string(), "the row that lies there was written for position 10");
 }
 
 #[test]

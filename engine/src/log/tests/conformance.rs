@@ -11,7 +11,8 @@ use super::{Job, fill, small};
 use crate::job::{Event, JobStatus, TaskNumber};
 use crate::log::redb::{Options, RedbLog};
 use crate::log::{
-    Damage, EventLog, Fault, LogError, MemoryDisk, Position, ReadRow, digest, history, verify,
+    Damage, EventLog, Fault, LogError, LogReader, MemoryDisk, Position, ReadRow, digest, history,
+    verify,
 };
 
 /// A place where a log lives.
@@ -180,7 +181,9 @@ fn views_are_replaced_and_know_the_open_jobs() {
         // A job that is executed again is open again.
         log.checkpoint(&[jobs[1].view(JobStatus::Pending)], Position(6)).unwrap();
         assert_eq!(ids(reader.open_rows().unwrap()), [1, 2, 3]);
-        log.close().unwrap();
+        // Views that are ahead of the records are refused.
+        let ahead = log.checkpoint(&[], Position(7)).unwrap_err();
+        assert!(matches!(ahead, LogError::Ahead { upto: 7, next: 7 }), "{ahead}");
     });
 }
 
@@ -278,6 +281,32 @@ fn an_audit_goes_on_behind_damage() {
     assert_eq!(places, [Some(Position(300)), Some(Position(301))]);
     let text = Damage::to_string(&found.damage[0]);
     assert!(text.starts_with("the log is damaged at position 300: the hash"), "{text}");
+}
+
+#[test]
+fn readers_follow_while_the_log_grows() {
+    everywhere(|place| {
+        let mut log = place.open();
+        let follow = |reader: Arc<dyn LogReader>| {
+            let mut seen = 0;
+            while seen < 120 {
+                let durable = reader.next_position().0 - 1;
+                let rows = reader.rows(Position(1), 1_000).unwrap();
+                let places: Vec<u64> = rows.iter().map(|row| row.position.0).collect();
+                assert_eq!(places, (1..=rows.len() as u64).collect::<Vec<_>>());
+                assert!(rows.len() as u64 >= durable.max(seen));
+                seen = rows.len() as u64;
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let reader = log.reader();
+                scope.spawn(move || follow(reader));
+            }
+            fill(&mut *log, 1, 1..=120);
+        });
+        log.close().unwrap();
+    });
 }
 
 /// Random appends, checkpoints and reopenings, compared with a list of what must be there.

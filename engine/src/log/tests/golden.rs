@@ -58,7 +58,9 @@ fn the_payload_of_every_event_is_as_it_was() {
         assert_eq!(types::name(number), Some(event.type_name()));
     }
     assert_eq!(files.len(), types::ALL.len(), "every type that is written has a sample");
-    files.iter().for_each(|(name, text)| check(name, text));
+    for (name, text) in &files {
+        check(name, text);
+    }
 }
 
 #[test]
@@ -97,11 +99,13 @@ fn a_row_is_as_it_was() {
         seq,
         time: Timestamp::from_millis(1_700_000_000_000),
         origin,
+        leads: seq == 41,
         event: Event::JobReopened { held: true },
     };
     let events: Vec<_> = origins().into_iter().zip(41..).map(recorded).collect();
     let job = JobId::from_u128(0x0197_f0c2_7b3e_7c11_9f0e_1d2c_3b4a_5968);
-    let (row, hash) = encode_row(job, &before, &events, Vec::new()).unwrap();
+    let (mut row, hash) = encode_row(job, &before, &events, Vec::new()).unwrap();
+    row.place(Position(80));
     check("row_format_1.txt", &sample(&row.bytes, &hex(&hash)));
     let read = decode_row(Position(80), &row.bytes).unwrap();
     assert_eq!((read.job, read.before, &read.events), (job, before, &events));

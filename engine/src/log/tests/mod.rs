@@ -2,7 +2,9 @@
 
 mod codec;
 mod conformance;
+mod damage;
 mod golden;
+mod kill;
 mod measure;
 mod redb;
 mod samples;
@@ -35,7 +37,7 @@ impl Job {
     fn row_with(&mut self, position: u64, events: &[Event], values: Vec<(u32, Arc<[u8]>)>) -> Row {
         let recorded = self.record(events);
         let (mut row, hash) = encode_row(self.id, &self.head, &recorded, values).unwrap();
-        row.position = Position(position);
+        row.place(Position(position));
         let seq = self.head.seq + events.len() as u64;
         self.head = Head { row: row.position, seq, hash };
         row
@@ -46,6 +48,7 @@ impl Job {
             seq,
             time: Timestamp::from_millis(1_700_000_000_000 + i64::try_from(seq).unwrap()),
             origin: Origin::ENGINE,
+            leads: seq == 1,
             event: event.clone(),
         };
         events.iter().zip(self.head.seq + 1..).map(number).collect()

@@ -6,31 +6,30 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use super::{Job, fill, small};
-use crate::job::JobStatus;
 use crate::log::redb::{Notice, Options, RedbLog};
 use crate::log::{EventLog, LogError, Position, ReadRow, digest, verify};
 
-struct Place(tempfile::TempDir);
+pub(super) struct Place(tempfile::TempDir);
 
 impl Place {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn dir(&self) -> PathBuf {
+    pub(super) fn dir(&self) -> PathBuf {
         self.0.path().join("store")
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(super) fn file(&self, name: &str) -> PathBuf {
         self.dir().join(name)
     }
 
-    fn open(&self) -> Result<RedbLog, LogError> {
+    pub(super) fn open(&self) -> Result<RedbLog, LogError> {
         open(&self.dir())
     }
 
     /// What a kill at this moment would leave.
-    fn killed(&self) -> Self {
+    pub(super) fn killed(&self) -> Self {
         let copy = Self::new();
         copy_folder(&self.dir(), &copy.dir());
         copy
@@ -41,7 +40,7 @@ fn open(dir: &Path) -> Result<RedbLog, LogError> {
     RedbLog::open(dir, &Options::default())
 }
 
-fn open_tiny(dir: &Path) -> RedbLog {
+pub(super) fn open_tiny(dir: &Path) -> RedbLog {
     RedbLog::open(dir, &Options { roll_bytes: 1, ..Options::default() }).unwrap()
 }
 
@@ -58,7 +57,7 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-fn names(folder: &Path) -> Vec<String> {
+pub(super) fn names(folder: &Path) -> Vec<String> {
     let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
     let names = fs::read_dir(folder).unwrap().map(name);
     let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
@@ -66,7 +65,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-fn rows(log: &RedbLog) -> Vec<ReadRow> {
+pub(super) fn rows(log: &RedbLog) -> Vec<ReadRow> {
     log.reader().rows(Position(1), 100_000).unwrap()
 }
 
@@ -100,16 +99,9 @@ fn a_store_that_was_killed_is_repaired_and_has_everything() {
     let mut log = place.open().unwrap();
     fill(&mut log, 1, 1..=50);
     let killed = place.killed();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let sink = told.clone();
-    let notify: Arc<dyn Fn(Notice) + Send + Sync> =
-        Arc::new(move |notice| sink.lock().unwrap().push(notice));
-    let options = Options { notify: Some(notify), ..Options::default() };
-    let again = RedbLog::open(&killed.dir(), &options).unwrap();
+    let (again, files) = repaired(&killed);
     assert_eq!(rows(&again).len(), 50);
-    let told = std::mem::take(&mut *told.lock().unwrap());
-    let repaired = |notice: &Notice| matches!(notice, Notice::Repairing { file, .. } if *file == killed.file("records/0000000001.redb"));
-    assert!(told.iter().any(repaired), "{told:?}");
+    assert!(files.contains(&killed.file("records/0000000001.redb")), "{files:?}");
 }
 
 #[test]
@@ -119,10 +111,41 @@ fn after_the_idle_work_a_kill_needs_no_repair() {
     fill(&mut log, 1, 1..=50);
     log.idle().unwrap();
     let killed = place.killed();
-    let notify: Arc<dyn Fn(Notice) + Send + Sync> =
-        Arc::new(|notice| panic!("nothing is to be repaired: {notice:?}"));
-    let options = Options { notify: Some(notify), ..Options::default() };
-    assert_eq!(rows(&RedbLog::open(&killed.dir(), &options).unwrap()).len(), 50);
+    let (log, files) = repaired(&killed);
+    assert_eq!((rows(&log).len(), files), (50, Vec::new()));
+}
+
+/// Opens a store, and gives the files that were repaired, once for each notice.
+fn repaired(place: &Place) -> (RedbLog, Vec<PathBuf>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let sink = told.clone();
+    let notify: Arc<dyn Fn(Notice) + Send + Sync> = Arc::new(move |notice| {
+        if let Notice::Repairing { file, .. } = notice {
+            sink.lock().unwrap().push(file);
+        }
+    });
+    let log = RedbLog::open(&place.dir(), &Options { notify: Some(notify), ..<_>::default() });
+    let files = told.lock().unwrap().clone();
+    (log.unwrap(), files)
+}
+
+#[test]
+fn a_store_that_was_only_opened_needs_no_repair_after_a_kill() {
+    let place = Place::new();
+    fill(&mut place.open().unwrap(), 1, 1..=5);
+    let (_open, files) = repaired(&place);
+    assert!(files.is_empty(), "it was closed in good order");
+    let killed = place.killed();
+    let (mut open, files) = repaired(&killed);
+    assert!(files.is_empty(), "nothing was written since");
+    open.append(&[Job::new(2).row(6, &[small(1)])]).unwrap();
+    let killed = killed.killed();
+    let (mut open, files) = repaired(&killed);
+    assert!(!files.is_empty(), "something was");
+    // Also a store that was repaired is settled when it is idle.
+    open.idle().unwrap();
+    let killed = killed.killed();
+    assert!(repaired(&killed).1.is_empty());
 }
 
 #[test]
@@ -159,8 +182,7 @@ fn new_record_file() -> Place {
 #[test]
 fn a_kill_in_the_middle_of_the_creation_is_harmless() {
     let whole = new_record_file();
-    type Step = fn(&Path, &Path);
-    let steps: [Step; 9] = [
+    let steps: [fn(&Path, &Path); 9] = [
         |_, dir| fs::create_dir(dir).unwrap(),
         |_, dir| fs::write(dir.join("lock"), "1").unwrap(),
         |_, dir| fs::create_dir(dir.join("records")).unwrap(),
@@ -257,109 +279,6 @@ fn a_store_that_lost_a_part_is_never_taken_for_a_new_one() {
     let name = "records/0000000001.redb";
     fs::copy(new_record_file().file(name), place.file(name)).unwrap();
     damaged(&place);
-}
-
-#[test]
-fn views_that_are_lost_or_damaged_are_begun_anew() {
-    let place = Place::new();
-    let mut log = place.open().unwrap();
-    let job = fill(&mut log, 1, 1..=3);
-    log.checkpoint(&[job.view(JobStatus::Running)], Position(3)).unwrap();
-    drop(log);
-    let empty = |place: &Place| {
-        let log = place.open().unwrap();
-        let reader = log.reader();
-        assert_eq!((reader.viewed(), reader.open_rows().unwrap()), (Position(0), Vec::new()));
-        assert_eq!(rows(&log).len(), 3);
-    };
-    let lost = place.killed();
-    fs::remove_file(lost.file("views.redb")).unwrap();
-    empty(&lost);
-    let cut = place.killed();
-    let bytes = fs::read(cut.file("views.redb")).unwrap();
-    fs::write(cut.file("views.redb"), &bytes[..bytes.len() / 2]).unwrap();
-    empty(&cut);
-    assert!(names(&cut.dir()).contains(&"views.damaged-1".to_owned()));
-    let other = place.killed();
-    fs::write(other.file("views.redb"), "something else").unwrap();
-    empty(&other);
-}
-
-/// Flips a bit somewhere in a file; the places that hold data are tried more often.
-fn flip(path: &Path, random: &mut fastrand::Rng) {
-    let mut bytes = fs::read(path).unwrap();
-    let used: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
-    let at =
-        if random.bool() { random.usize(..bytes.len()) } else { used[random.usize(..used.len())] };
-    bytes[at] ^= 1 << random.u8(..8);
-    fs::write(path, bytes).unwrap();
-}
-
-#[test]
-fn flipped_bits_in_records_are_reported_or_harmless() {
-    let place = Place::new();
-    let mut log = place.open().unwrap();
-    fill(&mut log, 1, 1..=200);
-    let expected = rows(&log);
-    drop(log);
-    let mut random = fastrand::Rng::with_seed(5);
-    let (mut reported, name) = (0, "records/0000000001.redb");
-    for _ in 0..150 {
-        let damaged = place.killed();
-        flip(&damaged.file(name), &mut random);
-        let Ok(log) = damaged.open() else {
-            reported += 1;
-            assert!(damaged.file(name).exists());
-            continue;
-        };
-        let reader = log.reader();
-        let sound = verify(&*reader).is_ok_and(|found| found.damage.is_empty());
-        match reader.rows(Position(1), 1000) {
-            // Rows that are missing at the end are what the views' heads are compared for.
-            Ok(rows) => assert!(expected.starts_with(&rows) || !sound),
-            Err(_) => assert!(!sound),
-        }
-        reported += u32::from(!sound);
-    }
-    assert!(reported > 10, "{reported}");
-}
-
-#[test]
-fn flipped_bits_in_views_are_never_served() {
-    let place = Place::new();
-    let mut log = place.open().unwrap();
-    let jobs: Vec<Job> = (0..60).map(|id| fill(&mut log, id + 1, id_at(id)..=id_at(id))).collect();
-    let views: Vec<_> = jobs
-        .iter()
-        .map(|job| {
-            let open = job.id.as_u128() % 2 == 0;
-            job.view(if open { JobStatus::Running } else { JobStatus::Completed })
-        })
-        .collect();
-    log.checkpoint(&views, Position(60)).unwrap();
-    drop(log);
-    let mut random = fastrand::Rng::with_seed(6);
-    for _ in 0..100 {
-        let damaged = place.killed();
-        flip(&damaged.file("views.redb"), &mut random);
-        let log = damaged.open().unwrap();
-        let read = log.reader().job_rows(None, 100);
-        match read {
-            Ok(rows) => assert!(rows.iter().all(|row| views.contains(row))),
-            Err(error) => {
-                assert!(matches!(error, LogError::Damaged(_)), "{error}");
-                drop(log);
-                // What was found once is mended by the next start.
-                let log = damaged.open().unwrap();
-                assert_eq!(log.reader().viewed(), Position(0));
-                assert_eq!(log.reader().job_rows(None, 100).unwrap(), []);
-            }
-        }
-    }
-}
-
-fn id_at(id: u128) -> u64 {
-    u64::try_from(id).unwrap() + 1
 }
 
 #[test]

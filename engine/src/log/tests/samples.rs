@@ -31,11 +31,11 @@ fn full_plan() -> Plan {
     first.input = payload(r#"{"script":"apt-get install -y nginx","n":1e400}"#);
     first.needs = Some(Box::new([]));
     first.policy = Policy::new(PolicyFields {
-        timeout: Some(Duration::from_secs(1800)),
+        timeout: Some(Duration::from_mins(30)),
         cancel_grace: Some(Duration::from_millis(1500)),
         retry: Retry {
             max_attempts: 3,
-            max_elapsed: Some(Duration::from_secs(3600)),
+            max_elapsed: Some(Duration::from_hours(1)),
             backoff: Backoff {
                 initial: Duration::from_millis(250),
                 factor: 1.5,

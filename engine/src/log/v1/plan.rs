@@ -110,7 +110,7 @@ impl TryFrom<Span> for Duration {
     }
 }
 
-fn bad(error: BadName) -> CodecError {
+fn bad(error: &BadName) -> CodecError {
     CodecError::Damaged(error.to_string())
 }
 
@@ -191,11 +191,11 @@ impl TryFrom<TaskSpec<'_>> for plan::TaskSpec {
     fn try_from(task: TaskSpec<'_>) -> Result<Self, CodecError> {
         let ids = |needs: Vec<&str>| needs.into_iter().map(TaskId::new).collect();
         Ok(Self {
-            id: TaskId::new(task.id).map_err(bad)?,
+            id: TaskId::new(task.id).map_err(|error| bad(&error))?,
             title: task.title.map(Into::into),
-            kind: KindName::new(task.kind).map_err(bad)?,
+            kind: KindName::new(task.kind).map_err(|error| bad(&error))?,
             input: Payload::trusted(task.input),
-            needs: task.needs.map(ids).transpose().map_err(bad)?,
+            needs: task.needs.map(ids).transpose().map_err(|error| bad(&error))?,
             policy: PlanPolicy::new(task.policy.try_into()?),
         })
     }

@@ -1,0 +1,104 @@
+//! Which job a run is about: a new one, or one of the same file and input that can go on.
+
+use std::sync::Arc;
+
+use annals_engine::job::{Event, Job, JobStatus};
+use annals_engine::log::{JobRow, LogError};
+use annals_engine::runtime::StartError;
+use annals_engine::{Engine, Mode};
+use annals_tasks_sdk::plan::Plan;
+use annals_tasks_sdk::{JobId, Payload};
+
+use super::difference;
+use crate::cli::error::{CliError, Exit};
+use crate::cli::{Session, store, text};
+
+/// What is to be run.
+pub(super) enum Choice {
+    /// A new job.
+    Submit {
+        /// Its plan.
+        plan: Box<Plan>,
+        /// The file's canonical path.
+        source: String,
+    },
+    /// A job that is there, as it was before anything of the store ran.
+    GoOn(Arc<Job>),
+}
+
+/// Looks for the newest job of the same file and input before anything of the store runs.
+pub(super) async fn choose(
+    plan: Plan,
+    source: String,
+    session: &Session,
+) -> Result<Choice, CliError> {
+    let held = Engine::open(&session.data).create(false).mode(Mode::Hold).start().await;
+    let engine = match held {
+        Ok(engine) => engine,
+        Err(StartError::Log(LogError::Missing { .. })) => {
+            return Ok(Choice::Submit { plan: Box::new(plan), source });
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let found = newest(&engine, &plan.input, &source).await?;
+    let choice = match found {
+        Some((row, stored)) if goes_on(row.status) => {
+            if !same(&stored, &plan) {
+                return Err(changed(&row, &stored, &plan, &source, session));
+            }
+            Choice::GoOn(engine.job(row.job).snapshot().await?.job)
+        }
+        _ => Choice::Submit { plan: Box::new(plan), source },
+    };
+    engine.shutdown().await?;
+    Ok(choice)
+}
+
+fn goes_on(status: JobStatus) -> bool {
+    !matches!(status, JobStatus::Completed | JobStatus::Cancelled)
+}
+
+/// The newest job of this file and input, with the plan that it was submitted with.
+async fn newest(
+    engine: &Engine,
+    input: &Payload,
+    source: &str,
+) -> Result<Option<(JobRow, Plan)>, CliError> {
+    let mut before = None;
+    loop {
+        let rows = engine.jobs(before, store::PAGE).await?;
+        let Some(last) = rows.last() else { return Ok(None) };
+        before = Some(last.job);
+        for row in rows.into_iter().filter(|row| row.source.as_deref() == Some(source)) {
+            let Some(plan) = stored(engine, row.job).await? else { continue };
+            if plan.input.same_value(input) {
+                return Ok(Some((row, plan)));
+            }
+        }
+    }
+}
+
+async fn stored(engine: &Engine, job: JobId) -> Result<Option<Plan>, CliError> {
+    let first = engine.job(job).history(0, 1).await?.into_iter().next();
+    Ok(first.and_then(|logged| match logged.recorded.event {
+        Event::JobSubmitted(submitted) => Some(submitted.plan),
+        _ => None,
+    }))
+}
+
+/// Layout, the order of keys and the spelling of texts are no change.
+fn same(stored: &Plan, now: &Plan) -> bool {
+    stored == now || stored.to_json().same_value(&now.to_json())
+}
+
+fn changed(row: &JobRow, stored: &Plan, now: &Plan, source: &str, session: &Session) -> CliError {
+    let (id, status) = (row.job, row.status);
+    let with_stored = text::command(&format!("run --job {id}"), &session.data);
+    let detail = format!(
+        "{source} has changed since its job {id} was started, which is {status}; `{with_stored}` \
+         goes on with the plan that it was started with, the same command with --new starts a \
+         new job"
+    );
+    let lines = difference::difference(&stored.to_json(), &now.to_json(), &row.job.to_string());
+    CliError::new(Exit::Rejected, "plan_changed", detail).after_lines(lines)
+}

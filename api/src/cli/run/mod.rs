@@ -1,0 +1,120 @@
+//! `annals run`: a plan in the foreground, begun or gone on with.
+
+mod choose;
+mod difference;
+mod follow;
+mod lines;
+mod screen;
+mod summary;
+
+use std::path::PathBuf;
+
+use annals_engine::job::{Command, Intent, Job, JobStatus};
+use annals_engine::runtime::CommandError;
+use annals_engine::{Ask, Engine, JobHandle, Submission};
+use annals_tasks_sdk::plan::Plan;
+
+use super::args::RunArgs;
+use super::error::{CliError, Exit};
+use super::{Session, store, validate};
+use choose::Choice;
+use follow::Since;
+
+/// What is known of a run besides its job: how to say what to type.
+struct Run {
+    session: Session,
+    /// What `annals run` was given, as it is typed: a file, where nothing overrides it.
+    again: Option<String>,
+}
+
+pub(super) async fn run(args: RunArgs, session: Session) -> Result<Exit, CliError> {
+    // The handlers stand before anything is begun, so that no Ctrl-C is lost.
+    let signals = follow::Signals::listen()?;
+    let plain_file = args.input.is_none() && args.set.is_empty() && args.job.is_none();
+    let again = args.file.as_ref().filter(|_| plain_file);
+    let again = again.map(|file| super::text::shell_quoted(&file.display().to_string()));
+    let choice = choose(&args, &session).await?;
+    let mut run = Run { session, again };
+    let engine = Engine::open(&run.session.data).start().await?;
+    let (job, seen) = match choice {
+        Choice::Submit { plan, source } => (submit(&engine, plan, source).await?, Since::START),
+        Choice::GoOn(held) => go_on(&engine, &held, &mut run).await?,
+    };
+    let outcome = follow::follow(&job, seen, signals, &mut run).await?;
+    close(&engine, &mut run).await?;
+    Ok(outcome)
+}
+
+async fn choose(args: &RunArgs, session: &Session) -> Result<Choice, CliError> {
+    if let Some(text) = &args.job {
+        let (engine, _, snapshot) = store::look(&session.data, text).await?;
+        engine.shutdown().await?;
+        return Ok(Choice::GoOn(snapshot.job));
+    }
+    let Some(file) = &args.file else { return Err(CliError::usage("name a plan file")) };
+    let plan = validate::read(file, args.input.as_deref(), &args.set).await?;
+    let source = std::fs::canonicalize(file).unwrap_or_else(|_| PathBuf::from(file));
+    let source = source.to_string_lossy().into_owned();
+    if args.new {
+        return Ok(Choice::Submit { plan: Box::new(plan), source });
+    }
+    choose::choose(plan, source, session).await
+}
+
+async fn submit(engine: &Engine, plan: Box<Plan>, source: String) -> Result<JobHandle, CliError> {
+    let submission = Submission {
+        plan: *plan,
+        workflow: None,
+        source: Some(source.into()),
+        origin: store::origin(None),
+    };
+    let job = engine.submit_plan(submission).await?;
+    // A plan that starts by hand has its hand here.
+    if job.snapshot().await?.job.status() == JobStatus::Pending {
+        ask(&job, Command::Execute { paused: false }).await?;
+    }
+    Ok(job)
+}
+
+/// Has a job go on from where it was held; gives from where on it is news.
+async fn go_on(engine: &Engine, held: &Job, run: &mut Run) -> Result<(JobHandle, Since), CliError> {
+    let job = engine.job(held.id());
+    if !run.session.json {
+        run.session.out.line(summary::goes_on(held));
+    }
+    if let Some(command) = next(&job.snapshot().await?.job) {
+        // What was paused before it ever started is pending after its resume.
+        if ask(&job, command).await? == JobStatus::Pending {
+            ask(&job, Command::Execute { paused: false }).await?;
+        }
+    }
+    Ok((job, Since::state(held)))
+}
+
+/// The command that has a job go on, if it needs one.
+fn next(job: &Job) -> Option<Command> {
+    match (job.status(), job.intent()) {
+        (JobStatus::Pending | JobStatus::Failed | JobStatus::Cancelled, None) => {
+            Some(Command::Execute { paused: false })
+        }
+        (JobStatus::Paused, None) | (_, Some(Intent::Pause)) => Some(Command::Resume),
+        _ => None,
+    }
+}
+
+async fn ask(job: &JobHandle, command: Command) -> Result<JobStatus, CommandError> {
+    let ask = Ask { origin: store::origin(None), expected_seq: None, dry_run: false };
+    Ok(job.command(command, ask).await?.snapshot.job.status())
+}
+
+/// Closes the store in good order. Other jobs of it may have been going on meanwhile.
+async fn close(engine: &Engine, run: &mut Run) -> Result<(), CliError> {
+    let rows = engine.jobs(None, store::PAGE).await?;
+    let others = rows.iter().filter(|row| row.active).count();
+    if others > 0 && !run.session.json {
+        let line =
+            format!("stopping {others} other jobs of this store; they go on with the next run");
+        run.session.out.line(line);
+    }
+    Ok(engine.shutdown_now().await?)
+}

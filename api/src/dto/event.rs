@@ -1,0 +1,200 @@
+//! Events of a job's history.
+
+use annals_engine::job::{self, AttemptEnd, Failure, PauseMode, Recorded, TaskNumber, Wait};
+use annals_engine::log::Position;
+use annals_tasks_sdk::{Exit, Payload};
+use serde::Serialize;
+
+use super::{Error, Log, Time, WaitingFor, exit};
+
+/// An event with everything that the log keeps of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Event<'a> {
+    /// Its number in its job.
+    pub seq: u64,
+    /// Its number in the whole log; left out where it is not appended, as in a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+    /// When it was decided.
+    pub time: Time,
+    /// Who caused it.
+    pub actor: &'a str,
+    /// The request that asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<&'a str>,
+    /// The reason that was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'a str>,
+    /// What happened.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// What goes with it.
+    pub data: Data<'a>,
+    /// Its hash; left out where it is not appended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+}
+
+/// What goes with an event.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Data<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<Payload>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workflow: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_for: Option<WaitingFor<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Error<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<&'a Payload>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<Log>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<Value>,
+}
+
+/// What the log proves about a value that lies beside it.
+#[derive(Debug, Clone, Serialize)]
+struct Value {
+    bytes: u32,
+    hash: String,
+}
+
+impl<'a> Event<'a> {
+    /// An event of `job`, whose tasks it names by their numbers.
+    pub fn of(job: &'a job::Job, recorded: &'a Recorded) -> Self {
+        let origin = &recorded.origin;
+        Self {
+            seq: recorded.seq,
+            position: None,
+            time: Time(recorded.time),
+            actor: origin.name(),
+            request_id: origin.request_id.as_deref(),
+            reason: origin.reason.as_deref(),
+            kind: recorded.event.type_name(),
+            data: data(job, &recorded.event),
+            hash: None,
+        }
+    }
+
+    /// The same event with its place in the log.
+    pub fn at(self, position: Position, hash: [u8; 32]) -> Self {
+        Self { position: Some(position.0), hash: Some(hex(&hash)), ..self }
+    }
+
+    /// The task that it is about.
+    pub fn task(&self) -> Option<&'a str> {
+        self.data.task
+    }
+
+    /// The event as JSON text.
+    pub fn to_json(&self) -> String {
+        super::text(self)
+    }
+}
+
+fn data<'a>(job: &'a job::Job, event: &'a job::Event) -> Data<'a> {
+    use job::Event as E;
+    let of = |task: TaskNumber| of_task(job, task);
+    match event {
+        E::JobSubmitted(submitted) => Data {
+            plan: Some(submitted.plan.to_json()),
+            workflow: submitted.workflow.as_deref(),
+            source: submitted.source.as_deref(),
+            ..Data::default()
+        },
+        E::PauseRequested { mode } => Data { mode: Some(word(*mode)), ..Data::default() },
+        E::JobReopened { held } => Data { held: Some(*held), ..Data::default() },
+        E::JobFailed { error } => Data { error: Some(Error::of(error)), ..Data::default() },
+        E::SkipRequested { task, output } | E::TaskSkipped { task, output } => {
+            Data { output: output.as_ref(), ..of(*task) }
+        }
+        E::AttemptStarted { task, attempt } | E::AttemptLost { task, attempt } => {
+            Data { attempt: Some(*attempt), ..of(*task) }
+        }
+        E::AttemptFailed { task, attempt, end }
+        | E::AttemptTimedOut { task, attempt, end }
+        | E::AttemptInterrupted { task, attempt, end } => ended(of(*task), *attempt, end),
+        E::TaskWaiting { task, wait } => {
+            Data { waiting_for: Some(waiting(job, *task, *wait)), ..of(*task) }
+        }
+        E::RetryScheduled { task, due } => Data { due: Some(Time(*due)), ..of(*task) },
+        E::TaskCompleted { task, attempt, output, exit, log } => {
+            Data { output: Some(output), log: Some((*log).into()), ..with_exit(of(*task), exit) }
+                .attempt(*attempt)
+        }
+        E::TaskFailed { task, error } => failed(of(*task), error),
+        E::TaskRemoved { task } => of(*task),
+        E::CheckpointSaved { task, attempt, value } => {
+            let value = Value { bytes: value.len, hash: hex(&value.hash) };
+            Data { value: Some(value), ..of(*task) }.attempt(*attempt)
+        }
+        _ => Data::default(),
+    }
+}
+
+impl Data<'_> {
+    /// With an attempt; 0 is the number of none.
+    fn attempt(self, number: u32) -> Self {
+        Self { attempt: Some(number).filter(|&number| number > 0), ..self }
+    }
+}
+
+fn of_task(job: &job::Job, task: TaskNumber) -> Data<'_> {
+    Data { task: job.task(task).map(|task| task.spec.id.as_str()), ..Data::default() }
+}
+
+fn with_exit<'a>(data: Data<'a>, of: &'a Exit) -> Data<'a> {
+    let (exit_code, signal) = exit(of);
+    Data { exit_code, signal, ..data }
+}
+
+fn failed<'a>(data: Data<'a>, error: &'a Failure) -> Data<'a> {
+    Data { error: Some(Error::of(error)), ..data }
+}
+
+fn ended<'a>(data: Data<'a>, attempt: u32, end: &'a AttemptEnd) -> Data<'a> {
+    let error = Error { retryable: Some(end.retryable), ..Error::of(&end.error) };
+    let data = with_exit(data, &end.exit).attempt(attempt);
+    Data { error: Some(error), output: end.output.as_ref(), log: Some(end.log.into()), ..data }
+}
+
+fn waiting(job: &job::Job, task: TaskNumber, wait: Wait) -> WaitingFor<'_> {
+    match wait {
+        Wait::Timer { until } => WaitingFor::Timer { until: Time(until) },
+        Wait::Kind => WaitingFor::Kind(job.task(task).map_or("", |task| task.spec.kind.as_str())),
+        _ => WaitingFor::Other,
+    }
+}
+
+fn word(mode: PauseMode) -> &'static str {
+    match mode {
+        PauseMode::Drain => "drain",
+        PauseMode::Interrupt => "interrupt",
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

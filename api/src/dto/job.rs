@@ -1,0 +1,170 @@
+//! The snapshot of a job.
+
+use std::collections::BTreeMap;
+
+use annals_engine::job::{self, TaskNumber, TaskStatus};
+use annals_engine::runtime::Snapshot;
+use annals_tasks_sdk::Payload;
+use serde::Serialize;
+
+use super::{Error, Task, TaskProgress, Time};
+
+/// How far the live attempts are: what is shown beside the state and is no part of it.
+pub type Live<'a> = BTreeMap<TaskNumber, TaskProgress<'a>>;
+
+/// A job with its tasks and their attempts.
+#[derive(Debug, Clone, Serialize)]
+pub struct Job<'a> {
+    /// Its id.
+    pub id: String,
+    /// Its plan's name.
+    pub name: &'a str,
+    /// The workflow that made its plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<&'a str>,
+    /// The file that its plan was read from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<&'a str>,
+    /// Its status.
+    pub status: &'static str,
+    /// What it is on its way to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intent: Option<&'static str>,
+    /// Its number of accepted commands.
+    pub revision: u64,
+    /// The number of its last event.
+    pub seq: u64,
+    /// The queue that it is in.
+    pub queue: &'static str,
+    /// Its priority there.
+    pub priority: i32,
+    /// Free pairs to find it by.
+    pub labels: &'a BTreeMap<Box<str>, Box<str>>,
+    /// What it was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<&'a Payload>,
+    /// What it gives; once it is completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<Payload>,
+    /// How far it is.
+    pub progress: JobProgress<'a>,
+    /// Why it failed or is about to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error<'a>>,
+    /// When it was submitted.
+    pub created_at: Time,
+    /// When it started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// When its run ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Time>,
+    /// Its tasks in the order of the plan.
+    pub tasks: Vec<Task<'a>>,
+}
+
+/// How far a job is.
+#[derive(Debug, Clone, Serialize)]
+pub struct JobProgress<'a> {
+    /// Tasks that are not removed.
+    pub total_tasks: u32,
+    /// Completed ones of them.
+    pub completed_tasks: u32,
+    /// Skipped ones of them.
+    pub skipped_tasks: u32,
+    /// Settled tasks, and the shares of live attempts, in all tasks.
+    pub fraction: f64,
+    /// The tasks that run.
+    pub current: Vec<&'a str>,
+    /// What the first of them that says so is doing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<&'a str>,
+}
+
+/// How far the live attempts of a snapshot are.
+pub fn live(snapshot: &Snapshot) -> Live<'_> {
+    let each = snapshot.live.iter().map(|(number, live)| {
+        let fraction = live.progress.and_then(fraction);
+        (*number, TaskProgress { fraction, message: live.message.as_deref() })
+    });
+    each.collect()
+}
+
+/// What is done of what there is; unknown where the whole is.
+fn fraction(progress: annals_tasks_sdk::Progress) -> Option<f64> {
+    let annals_tasks_sdk::Progress { done, total } = progress;
+    #[expect(clippy::cast_precision_loss, reason = "of so much, about as much is the same share")]
+    let share = done as f64 / total as f64;
+    (total > 0).then_some(share.min(1.0))
+}
+
+impl<'a> Job<'a> {
+    /// A job, with how far its live attempts are.
+    pub fn of(job: &'a job::Job, live: &Live<'a>) -> Self {
+        let header = job.header();
+        let completed = job.status() == job::JobStatus::Completed;
+        Self {
+            id: job.id().to_string(),
+            name: &header.name,
+            workflow: header.workflow.as_deref(),
+            source: header.source.as_deref(),
+            status: job.status().as_str(),
+            intent: job.intent().map(job::Intent::as_str),
+            revision: job.revision(),
+            seq: job.seq(),
+            queue: "default",
+            priority: 0,
+            labels: &header.labels,
+            input: Some(&header.input).filter(|input| !input.is_null()),
+            output: if completed { job.output().ok().flatten() } else { None },
+            progress: JobProgress::of(job, live),
+            error: error(job),
+            created_at: Time(job.created()),
+            started_at: job.started().map(Time),
+            finished_at: job.finished().map(Time),
+            tasks: job.tasks().map(|(number, task)| Task::of(job, number, task, live)).collect(),
+        }
+    }
+
+    /// A job at one moment, as the engine gives it.
+    pub fn at(snapshot: &'a Snapshot) -> Self {
+        Self::of(&snapshot.job, &live(snapshot))
+    }
+
+    /// The snapshot as JSON text.
+    pub fn to_json(&self) -> String {
+        super::text(self)
+    }
+}
+
+impl<'a> JobProgress<'a> {
+    fn of(job: &'a job::Job, live: &Live<'a>) -> Self {
+        let counts = job.counts();
+        let present = |task: &job::Task| task.status() != TaskStatus::Removed;
+        let settled = job.tasks().filter(|(_, task)| present(task) && task.is_settled()).count();
+        let shares: f64 = live.values().filter_map(|progress| progress.fraction).sum();
+        let total = job.total_tasks();
+        #[expect(clippy::cast_precision_loss, reason = "a count of tasks is far below 2^52")]
+        let done = settled as f64 + shares;
+        let fraction = if total == 0 { 1.0 } else { (done / f64::from(total)).clamp(0.0, 1.0) };
+        Self {
+            total_tasks: total,
+            completed_tasks: counts.completed,
+            skipped_tasks: counts.skipped,
+            fraction: (fraction * 10_000.0).round() / 10_000.0,
+            current: job.live().map(|(_, task)| task.spec.id.as_str()).collect(),
+            message: live.values().find_map(|progress| progress.message),
+        }
+    }
+}
+
+fn error(job: &job::Job) -> Option<Error<'_>> {
+    let (failure, number) = job.error()?;
+    let task = number.and_then(|number| job.task(number));
+    let attempt = task.and_then(|task| task.attempts().last());
+    Some(Error {
+        task: task.map(|task| task.spec.id.as_str()),
+        attempt: attempt.map(|attempt| attempt.number),
+        ..Error::of(failure)
+    })
+}

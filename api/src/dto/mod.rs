@@ -1,0 +1,77 @@
+//! The JSON that people and programs see: snapshots, list items and events.
+//!
+//! These shapes are apart from the engine's types, so that neither binds the other. Names are in
+//! `snake_case`, what has no value is left out, times are RFC 3339 in UTC with milliseconds, and
+//! payloads stand as they were sent, digit by digit. Nothing here reads JSON.
+
+mod event;
+mod job;
+mod row;
+mod task;
+mod time;
+
+use serde::Serialize;
+
+use annals_engine::job::{Failure, LogSize};
+use annals_tasks_sdk::Exit;
+
+pub use event::Event;
+pub use job::{Job, JobProgress, Live, live};
+pub use row::Row;
+pub use task::{Attempt, Task, TaskProgress, WaitingFor};
+pub use time::Time;
+
+/// Why something failed.
+#[derive(Debug, Clone, Serialize)]
+pub struct Error<'a> {
+    /// A short stable word.
+    pub code: &'a str,
+    /// The sentence.
+    pub message: &'a str,
+    /// The task that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<&'a str>,
+    /// Its attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// Whether another attempt may help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retryable: Option<bool>,
+}
+
+impl<'a> Error<'a> {
+    /// A failure by itself.
+    pub fn of(failure: &'a Failure) -> Self {
+        let (code, message) = (&*failure.code, &*failure.message);
+        Self { code, message, task: None, attempt: None, retryable: None }
+    }
+}
+
+/// The size of a step log.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Log {
+    /// Bytes that the attempt wrote.
+    pub bytes: u64,
+    /// Lines that it wrote.
+    pub lines: u64,
+}
+
+impl From<LogSize> for Log {
+    fn from(size: LogSize) -> Self {
+        Self { bytes: size.bytes, lines: size.lines }
+    }
+}
+
+/// How a child process ended: exit code and signal.
+fn exit(exit: &Exit) -> (Option<i32>, Option<&str>) {
+    (exit.code, exit.signal.as_deref())
+}
+
+/// JSON text of a shape, in one line. Shapes hold strings, numbers and payloads, which always
+/// have one.
+fn text<T: Serialize>(shape: &T) -> String {
+    crate::json::compact(&serde_json::to_string(shape).unwrap_or_else(|_| "null".into()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! The item of a list of jobs.
+
+use std::collections::BTreeMap;
+
+use annals_engine::log::JobRow;
+use serde::Serialize;
+
+use super::{Error, Time};
+
+/// A job in a list.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row<'a> {
+    /// Its id.
+    pub id: String,
+    /// Its plan's name.
+    pub name: &'a str,
+    /// The workflow that made its plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<&'a str>,
+    /// The file that its plan was read from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<&'a str>,
+    /// Its status.
+    pub status: &'static str,
+    /// What it is on its way to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intent: Option<&'static str>,
+    /// Its number of accepted commands.
+    pub revision: u64,
+    /// The number of its last event.
+    pub seq: u64,
+    /// The queue that it is in.
+    pub queue: &'static str,
+    /// Its priority there.
+    pub priority: i32,
+    /// Free pairs to find it by.
+    pub labels: &'a BTreeMap<Box<str>, Box<str>>,
+    /// How many of its tasks stand where.
+    pub progress: RowProgress,
+    /// Why it failed or is about to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error<'a>>,
+    /// When it was submitted.
+    pub created_at: Time,
+    /// When it started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// When its run ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Time>,
+}
+
+/// How many tasks of a listed job stand where.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[expect(clippy::struct_field_names, reason = "these are the names in JSON")]
+pub struct RowProgress {
+    /// Tasks that are not removed.
+    pub total_tasks: u32,
+    /// Completed ones of them.
+    pub completed_tasks: u32,
+    /// Skipped ones of them.
+    pub skipped_tasks: u32,
+}
+
+impl<'a> Row<'a> {
+    /// What the views keep of a job.
+    pub fn of(row: &'a JobRow) -> Self {
+        Self {
+            id: row.job.to_string(),
+            name: &row.name,
+            workflow: row.workflow.as_deref(),
+            source: row.source.as_deref(),
+            status: row.status.as_str(),
+            intent: row.intent.map(annals_engine::job::Intent::as_str),
+            revision: row.revision,
+            seq: row.head.seq,
+            queue: "default",
+            priority: 0,
+            labels: &row.labels,
+            progress: RowProgress {
+                total_tasks: row.total_tasks,
+                completed_tasks: row.completed_tasks,
+                skipped_tasks: row.skipped_tasks,
+            },
+            error: row.error.as_ref().map(Error::of),
+            created_at: Time(row.created),
+            started_at: row.started.map(Time),
+            finished_at: row.finished.map(Time),
+        }
+    }
+
+    /// The row as JSON text.
+    pub fn to_json(&self) -> String {
+        super::text(self)
+    }
+}

@@ -1,0 +1,156 @@
+//! Tasks and their attempts.
+
+use annals_engine::job::{self, TaskNumber, Waiting};
+use annals_tasks_sdk::Payload;
+use serde::Serialize;
+
+use super::{Error, Live, Log, Time, exit};
+
+/// One task of a snapshot.
+#[derive(Debug, Clone, Serialize)]
+pub struct Task<'a> {
+    /// Unique in the job.
+    pub id: &'a str,
+    /// Its place in the order of creation, from 1.
+    pub number: u32,
+    /// Free text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<&'a str>,
+    /// Which implementation runs it.
+    pub kind: &'a str,
+    /// Its status.
+    pub status: &'static str,
+    /// What it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<WaitingFor<'a>>,
+    /// The tasks that it needs, resolved.
+    pub needs: Vec<&'a str>,
+    /// What its plan gives it, with references.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<&'a Payload>,
+    /// What it gave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<&'a Payload>,
+    /// Why it failed for good.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error<'a>>,
+    /// How far its live attempt is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<TaskProgress<'a>>,
+    /// Its attempts, the oldest first.
+    pub attempts: Vec<Attempt<'a>>,
+}
+
+/// What a waiting task waits for.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitingFor<'a> {
+    /// Its next attempt.
+    Retry {
+        /// Not before this time.
+        until: Time,
+    },
+    /// A time.
+    Timer {
+        /// Until when.
+        until: Time,
+    },
+    /// A kind that is not registered here now.
+    Kind(&'a str),
+    /// Something that this version has no word for.
+    Other,
+}
+
+/// How far a live attempt is.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct TaskProgress<'a> {
+    /// Between 0 and 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fraction: Option<f64>,
+    /// What it is doing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<&'a str>,
+}
+
+/// One execution of a task.
+#[derive(Debug, Clone, Serialize)]
+pub struct Attempt<'a> {
+    /// From 1 in its task.
+    pub number: u32,
+    /// How it ended; left out while it is alive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<&'static str>,
+    /// When it was started.
+    pub started_at: Time,
+    /// When it was over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Time>,
+    /// The exit code of its child process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended its child process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<&'a str>,
+    /// Its error in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<&'a str>,
+    /// Its error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error<'a>>,
+    /// What it gave in spite of its failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<&'a Payload>,
+    /// The size of its step log.
+    pub log: Log,
+}
+
+impl<'a> Task<'a> {
+    /// A task of a job.
+    pub fn of(job: &'a job::Job, number: TaskNumber, task: &'a job::Task, live: &Live<'a>) -> Self {
+        let spec = &task.spec;
+        Self {
+            id: spec.id.as_str(),
+            number: number.0,
+            title: spec.title.as_deref(),
+            kind: spec.kind.as_str(),
+            status: task.status().as_str(),
+            waiting_for: task.waiting().map(|waiting| WaitingFor::of(waiting, task)),
+            needs: job.needs_of(task),
+            input: Some(&spec.input).filter(|input| !input.is_null()),
+            output: task.output(),
+            error: task.error().map(Error::of),
+            progress: live.get(&number).copied(),
+            attempts: task.attempts().iter().map(Attempt::of).collect(),
+        }
+    }
+}
+
+impl<'a> WaitingFor<'a> {
+    fn of(waiting: Waiting, task: &'a job::Task) -> Self {
+        match waiting {
+            Waiting::Retry { until } => Self::Retry { until: Time(until) },
+            Waiting::Timer { until } => Self::Timer { until: Time(until) },
+            Waiting::Kind => Self::Kind(task.spec.kind.as_str()),
+            _ => Self::Other,
+        }
+    }
+}
+
+impl<'a> Attempt<'a> {
+    fn of(attempt: &'a job::Attempt) -> Self {
+        let end = attempt.end.as_deref();
+        let (exit_code, signal) = exit(end.map_or(&attempt.exit, |end| &end.exit));
+        Self {
+            number: attempt.number,
+            outcome: attempt.outcome.map(job::AttemptOutcome::as_str),
+            started_at: Time(attempt.started),
+            finished_at: attempt.finished.map(Time),
+            exit_code,
+            signal,
+            message: end.map(|end| &*end.error.message),
+            error: end.map(|end| Error { retryable: Some(end.retryable), ..Error::of(&end.error) }),
+            output: end.and_then(|end| end.output.as_ref()),
+            log: end.map_or(attempt.log, |end| end.log).into(),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! chain-10: jobs of ten `noop` tasks, each result durable before the next task starts.
+//!
+//! The engine runs beside a model that does nothing but the durable steps: per job eleven rows in
+//! turn, each waiting for its group commit, with the bytes that the engine writes. Figures are
+//! ratios of one run: `cargo bench --bench chain10`. A number of jobs in flight (`1`, `1000`,
+//! `10000`) or `memory` as argument runs that part alone.
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+
+mod support;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use std::time::Instant;
+
+use annals_engine::job::Origin;
+use annals_engine::log::{Durable, EventLog, Head, Options, RedbLog, Row, Ticket, Writer};
+use annals_engine::{Engine, Submission};
+use annals_tasks_sdk::JobId;
+use annals_tasks_sdk::plan::Plan;
+use support::{Figures, chain, cpu_seconds, resident_bytes};
+use tokio::sync::oneshot;
+
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Jobs in flight, and how many jobs are run for the figures.
+const PARTS: [(usize, usize); 3] = [(1, 200), (1_000, 20_000), (10_000, 50_000)];
+
+fn main() {
+    let wanted = std::env::args().nth(1).filter(|argument| !argument.starts_with('-'));
+    let wants = |part: &str| wanted.as_deref().is_none_or(|wanted| wanted == part);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    for (in_flight, jobs) in PARTS {
+        if wants(&in_flight.to_string()) {
+            runtime.block_on(beside_the_model(in_flight, jobs));
+        }
+    }
+    if wants("memory") {
+        runtime.block_on(memory());
+    }
+}
+
+/// Runs model and engine in turn, twice each, so that a drift of the machine shows.
+async fn beside_the_model(in_flight: usize, jobs: usize) {
+    let rows = Arc::new(rows_of_a_job().await);
+    println!("chain-10, {in_flight} in flight, {jobs} jobs");
+    let mut ratios = Vec::new();
+    for _ in 0..3 {
+        let model = model(&rows, in_flight, jobs).await;
+        let engine = engine(in_flight, jobs).await;
+        println!("  model   {model}");
+        println!("  engine  {engine}");
+        ratios.push((engine.jobs_per_second / model.jobs_per_second, engine, model));
+    }
+    ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (ratio, engine, _) = &ratios[ratios.len() / 2];
+    println!(
+        "  engine / model: {:.0} % of the jobs/s, {:.2} times the time of a job; \
+         {:.0} µs CPU a job; {:.2} steps a commit",
+        ratio * 100.0,
+        1.0 / ratio,
+        engine.cpu_micros,
+        engine.steps_per_commit,
+    );
+}
+
+/// The rows that the engine writes for one job.
+async fn rows_of_a_job() -> Vec<(u32, Vec<u8>)> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = Engine::open(folder.path()).start().await.expect("an engine");
+    let job = submit(&engine, chain(10)).await;
+    job.ended().await.expect("an end");
+    let read = annals_engine::log::history(
+        &*engine.reader(),
+        job.history(0, 1_000).await.expect("a history").last().map_or_else(
+            Default::default,
+            |last| {
+                // The job's last row holds its last two events.
+                annals_engine::log::Position(last.position.0 - 1)
+            },
+        ),
+        0,
+    )
+    .expect("rows");
+    let rows = read.iter().map(|row| {
+        let encoded = annals_engine::log::encode_row(row.job, &row.before, &row.events, Vec::new());
+        let (encoded, _) = encoded.expect("a row");
+        (encoded.events, encoded.bytes)
+    });
+    let rows: Vec<_> = rows.collect();
+    assert_eq!(rows.len(), 11, "one row for the submission and one for each task");
+    engine.shutdown().await.expect("an end");
+    rows
+}
+
+async fn submit(engine: &Engine, plan: Plan) -> annals_engine::JobHandle {
+    engine.submit_plan(Submission::new(plan, Origin::actor("bench"))).await.expect("a job")
+}
+
+/// Eleven durable steps per job and nothing else: a client per job in flight appends a row, waits
+/// until its group commit is durable, and appends the next.
+async fn model(rows: &Arc<Vec<(u32, Vec<u8>)>>, in_flight: usize, jobs: usize) -> Figures {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = Options { create: true, ..Options::default() };
+    let log: Box<dyn EventLog> =
+        Box::new(RedbLog::open(&folder.path().join("store"), &options).expect("a store"));
+    let waiting = Arc::new(Waiting::default());
+    let done = Arc::clone(&waiting);
+    let writer = Writer::start(log, Arc::new(move |_, outcome| done.tell(&outcome)));
+    let (cpu, start) = (cpu_seconds(), Instant::now());
+    let clients = (0..in_flight).map(|client| {
+        let (writer, waiting, rows) = (writer.clone(), Arc::clone(&waiting), Arc::clone(rows));
+        tokio::spawn(async move {
+            for job in (client..jobs).step_by(in_flight) {
+                for (events, bytes) in rows.iter() {
+                    waiting.append(&writer, job, *events, bytes.clone()).await;
+                }
+            }
+        })
+    });
+    for client in clients.collect::<Vec<_>>() {
+        client.await.expect("a client");
+    }
+    let figures =
+        Figures::new(jobs, in_flight, start.elapsed(), cpu_seconds() - cpu, writer.stats());
+    writer.close().expect("a clean end");
+    figures
+}
+
+/// Who waits for which commit.
+#[derive(Default)]
+struct Waiting(Mutex<VecDeque<(Ticket, oneshot::Sender<()>)>>);
+
+impl Waiting {
+    async fn append(&self, writer: &Writer, job: usize, events: u32, bytes: Vec<u8>) {
+        let (job, position) = (JobId::from_u128(job as u128), Head::default().row);
+        let mut row = [Row { job, position, events, bytes, values: Vec::new() }];
+        let (tell, durable) = oneshot::channel();
+        {
+            // Under one lock, so that the order of the queue is that of the tickets.
+            let mut waiting = self.0.lock().expect("no panic");
+            let ticket = writer.submit(0, &mut row).expect("the writer takes rows");
+            waiting.push_back((ticket, tell));
+        }
+        durable.await.expect("the row is durable");
+    }
+
+    fn tell(&self, outcome: &Durable) {
+        let Durable::UpTo(upto) = outcome else { panic!("the log failed: {outcome:?}") };
+        let mut waiting = self.0.lock().expect("no panic");
+        while waiting.front().is_some_and(|(ticket, _)| ticket <= upto) {
+            if let Some((_, tell)) = waiting.pop_front() {
+                tell.send(()).expect("the client waits");
+            }
+        }
+    }
+}
+
+async fn engine(in_flight: usize, jobs: usize) -> Figures {
+    let folder = tempfile::tempdir().expect("a folder");
+    // With fewer slots than jobs the slots would be measured, not the engine.
+    let engine = Engine::open(folder.path().join("store"));
+    let engine = engine.slots(in_flight).start().await.expect("an engine");
+    let (cpu, start) = (cpu_seconds(), Instant::now());
+    let clients = (0..in_flight).map(|client| {
+        let engine = engine.clone();
+        let share = jobs / in_flight + usize::from(client < jobs % in_flight);
+        tokio::spawn(async move {
+            for _ in 0..share {
+                let job = submit(&engine, chain(10)).await;
+                job.ended().await.expect("an end");
+            }
+        })
+    });
+    for client in clients.collect::<Vec<_>>() {
+        client.await.expect("a client");
+    }
+    let (elapsed, stats) = (start.elapsed(), engine.writer_stats());
+    let figures = Figures::new(jobs, in_flight, elapsed, cpu_seconds() - cpu, stats);
+    engine.shutdown().await.expect("an end");
+    figures
+}
+
+/// What a job that waits for an hour takes of memory.
+async fn memory() {
+    const JOBS: usize = 100_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = Engine::open(folder.path().join("store")).start().await.expect("an engine");
+    let plan = support::sleeping_chain(10);
+    let payload = plan.to_json().as_str().len();
+    let before = resident_bytes();
+    let clients = (0..64).map(|client| {
+        let (engine, plan) = (engine.clone(), plan.clone());
+        tokio::spawn(async move {
+            for _ in (client..JOBS).step_by(64) {
+                submit(&engine, plan.clone()).await;
+            }
+        })
+    });
+    for client in clients.collect::<Vec<_>>() {
+        client.await.expect("a client");
+    }
+    let each = (resident_bytes().saturating_sub(before)) / JOBS;
+    println!(
+        "memory: {each} bytes resident for each of {JOBS} waiting jobs (plan of {payload} bytes)"
+    );
+    engine.shutdown().await.expect("an end");
+}

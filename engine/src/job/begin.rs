@@ -1,0 +1,95 @@
+//! Begin: what the first event makes of nothing.
+
+use std::collections::BTreeSet;
+
+use annals_tasks_sdk::plan::TaskSpec;
+use annals_tasks_sdk::{JobId, Timestamp};
+
+use super::event::{Event, Recorded, Submitted};
+use super::evolve::Illegal;
+use super::graph;
+use super::state::{Counts, Header, Job, Task, count};
+use super::status::{JobStatus, TaskStatus};
+
+impl Job {
+    /// Begins a job from its first event.
+    pub fn begin(id: JobId, first: &Recorded) -> Result<Self, Illegal> {
+        let illegal =
+            |why: String| Illegal { job: id, seq: first.seq, event: first.event.type_name(), why };
+        let Event::JobSubmitted(submitted) = &first.event else {
+            return Err(illegal("a history begins with JobSubmitted".into()));
+        };
+        if first.seq != 1 {
+            return Err(illegal("the first event has number 1".into()));
+        }
+        let needs = graph::resolve(&submitted.plan.tasks)
+            .map_err(|need| illegal(format!("its plan needs the unknown task {need:?}")))?;
+        Ok(Self::submitted(id, first.time, submitted, needs))
+    }
+
+    fn submitted(id: JobId, time: Timestamp, submitted: &Submitted, needs: Vec<Vec<u32>>) -> Self {
+        let Submitted { plan, workflow, source } = submitted;
+        let tasks: Vec<Task> =
+            plan.tasks.iter().zip(0..).map(|(spec, rank)| Task::new(spec.clone(), rank)).collect();
+        let order: Vec<u32> = (0..count(tasks.len())).collect();
+        let mut names = order.clone();
+        names.sort_unstable_by(|&a, &b| tasks[a as usize].spec.id.cmp(&tasks[b as usize].spec.id));
+        let header = Header {
+            name: plan.name.clone(),
+            labels: plan.labels.clone(),
+            input: plan.input.clone(),
+            start: plan.start,
+            output: plan.output.clone(),
+            workflow: workflow.clone(),
+            source: source.clone(),
+        };
+        let mut job = Self {
+            id,
+            seq: 1,
+            revision: 1,
+            time,
+            header,
+            status: JobStatus::Pending,
+            intent: None,
+            created: time,
+            started: None,
+            finished: None,
+            error: None,
+            tasks,
+            order,
+            names,
+            ready: BTreeSet::new(),
+            live: BTreeSet::new(),
+            timed: BTreeSet::new(),
+            kindless: BTreeSet::new(),
+            failed: Vec::new(),
+            unsettled: 0,
+            counts: Counts::default(),
+        };
+        job.link(needs);
+        job
+    }
+}
+
+impl Task {
+    fn new(spec: TaskSpec, rank: u32) -> Self {
+        Self {
+            spec,
+            rank,
+            needs: Vec::new(),
+            dependants: Vec::new(),
+            unmet: 0,
+            settled: false,
+            status: TaskStatus::Pending,
+            waiting: None,
+            attempts: Vec::new(),
+            output: None,
+            error: None,
+            skip: None,
+            checkpoint: None,
+            losses: 0,
+            failures: 0,
+            budget_from: 0,
+        }
+    }
+}

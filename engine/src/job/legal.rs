@@ -1,0 +1,202 @@
+//! Which event may follow on a job's history. Nothing here changes anything.
+//!
+//! What the machine decides always may; these checks keep a damaged log, or a wrong decision,
+//! from becoming a state.
+
+use annals_tasks_sdk::Timestamp;
+
+use super::event::{Event, TaskNumber};
+use super::state::{Job, Task, Waiting};
+use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
+
+impl Job {
+    /// The checks of [`Job::evolve`]: why the event cannot be the next one.
+    pub(super) fn may_follow(&self, event: &Event, time: Timestamp) -> Verdict {
+        match event {
+            Event::JobSubmitted(_) => Err("a job is submitted once".into()),
+            Event::AttemptStarted { task, attempt } => {
+                self.may_start(*task, *attempt)?;
+                due(self.at(*task)?, time)
+            }
+            Event::TaskCompleted { task, attempt: 0, .. } => {
+                self.starts()?;
+                match self.at(*task)?.waiting {
+                    Some(Waiting::Timer { .. }) => due(self.at(*task)?, time),
+                    _ => Err("the task does not wait for a time".into()),
+                }
+            }
+            Event::AttemptFailed { task, attempt, .. }
+            | Event::AttemptTimedOut { task, attempt, .. }
+            | Event::AttemptInterrupted { task, attempt, .. }
+            | Event::AttemptLost { task, attempt }
+            | Event::TaskCompleted { task, attempt, .. }
+            | Event::CheckpointSaved { task, attempt, .. } => self.has_live(*task, *attempt),
+            Event::SkipRequested { task, .. } => match self.at(*task)?.live_attempt() {
+                Some(_) => Ok(()),
+                None => Err("no attempt of the task is alive".into()),
+            },
+            Event::TaskWaiting { task, .. } => {
+                self.starts()?;
+                self.is_ready(*task)
+            }
+            Event::RetryScheduled { task, .. } => self.may_retry(*task),
+            Event::TaskFailed { task, .. } => {
+                self.in_status(&[JobStatus::Running])?;
+                self.is_ready(*task)
+            }
+            Event::TaskSkipped { task, .. } => self.may_leave(*task, TaskStatus::Skipped),
+            Event::TaskRemoved { task } => self.may_leave(*task, TaskStatus::Removed),
+            _ => self.may_become(event),
+        }
+    }
+
+    fn may_become(&self, event: &Event) -> Verdict {
+        use JobStatus::{Cancelled, Failed, Paused, Pending, Running};
+        match event {
+            Event::JobStarted => self.in_status(&[Pending]),
+            Event::JobPaused if self.status == Pending => self.quiet(),
+            Event::JobPaused => {
+                self.on_its_way_to(Intent::Pause)?;
+                self.quiet()
+            }
+            Event::JobResumed if self.status == Paused => self.is_not_ending(),
+            Event::JobResumed => self.on_its_way_to(Intent::Pause),
+            Event::CancelRequested => {
+                self.in_status(&[Running, Paused])?;
+                self.is_not_ending()
+            }
+            Event::JobReopened { .. } => self.in_status(&[Failed, Cancelled]),
+            Event::JobCompleted if self.unsettled > 0 => {
+                Err(format!("{} tasks are not settled", self.unsettled))
+            }
+            Event::JobCompleted | Event::PauseRequested { .. } => {
+                self.in_status(&[Running])?;
+                self.is_not_ending()
+            }
+            Event::JobFailed { .. } => self.may_fail(),
+            Event::JobCancelled if self.started.is_none() => self.in_status(&[Pending, Paused]),
+            Event::JobCancelled if self.status == Failed => Ok(()),
+            Event::JobCancelled => {
+                self.on_its_way_to(Intent::Cancel)?;
+                self.quiet()
+            }
+            _ => Err("its type is unknown here".into()),
+        }
+    }
+
+    fn may_fail(&self) -> Verdict {
+        self.in_status(&[JobStatus::Running])?;
+        self.quiet()?;
+        match self.intent {
+            Some(Intent::Cancel) => Err("the job is being cancelled".into()),
+            Some(Intent::Fail) => Ok(()),
+            _ if self.unsettled > 0 && self.can_go_on() => Err("tasks of it can go on".into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn may_start(&self, task: TaskNumber, attempt: u32) -> Verdict {
+        self.starts()?;
+        self.is_ready(task)?;
+        let at = self.at(task)?;
+        if matches!(at.waiting, Some(Waiting::Timer { .. })) {
+            return Err(format!("task {} waits for a time", at.spec.id));
+        }
+        if attempt as usize != at.attempts.len() + 1 {
+            return Err(format!("task {} had {} attempts", at.spec.id, at.attempts.len()));
+        }
+        Ok(())
+    }
+
+    fn may_retry(&self, task: TaskNumber) -> Verdict {
+        self.in_status(&[JobStatus::Running])?;
+        self.is_not_ending()?;
+        self.is_ready(task)?;
+        let outcome = self.at(task)?.attempts.last().and_then(|last| last.outcome);
+        match outcome {
+            Some(AttemptOutcome::Failed | AttemptOutcome::TimedOut) => Ok(()),
+            _ => Err("no attempt of the task has failed".into()),
+        }
+    }
+
+    /// Whether a task may be skipped or removed. A skipped one may be removed until it is settled.
+    fn may_leave(&self, task: TaskNumber, to: TaskStatus) -> Verdict {
+        use JobStatus::{Cancelled, Failed, Paused, Pending, Running};
+        self.in_status(&[Pending, Running, Paused, Failed, Cancelled])?;
+        let at = self.at(task)?;
+        let again = at.status == to || at.status == TaskStatus::Removed;
+        if again || at.settled || at.live_attempt().is_some() {
+            return Err(format!("task {} is {}", at.spec.id, at.status));
+        }
+        Ok(())
+    }
+
+    fn at(&self, task: TaskNumber) -> Result<&Task, String> {
+        self.task(task).ok_or_else(|| format!("the job has no task number {}", task.0))
+    }
+
+    fn has_live(&self, task: TaskNumber, attempt: u32) -> Verdict {
+        let at = self.at(task)?;
+        match at.live_attempt() {
+            Some(live) if live.number == attempt => Ok(()),
+            _ => Err(format!("attempt {attempt} of task {} is not alive", at.spec.id)),
+        }
+    }
+
+    /// Whether a task has all that it needs, is to run, and does not.
+    fn is_ready(&self, task: TaskNumber) -> Verdict {
+        let at = self.at(task)?;
+        let open = matches!(
+            at.status,
+            TaskStatus::Pending | TaskStatus::Interrupted | TaskStatus::Waiting
+        );
+        if !open {
+            return Err(format!("task {} is {}", at.spec.id, at.status));
+        }
+        if at.unmet > 0 {
+            return Err(format!("task {} needs {} others", at.spec.id, at.unmet));
+        }
+        Ok(())
+    }
+
+    fn starts(&self) -> Verdict {
+        if self.dispatches() { Ok(()) } else { Err("the job starts nothing now".into()) }
+    }
+
+    fn quiet(&self) -> Verdict {
+        if self.is_live() { Err("an attempt is alive".into()) } else { Ok(()) }
+    }
+
+    fn in_status(&self, allowed: &[JobStatus]) -> Verdict {
+        if allowed.contains(&self.status) { Ok(()) } else { Err(self.stands()) }
+    }
+
+    fn on_its_way_to(&self, intent: Intent) -> Verdict {
+        if self.intent == Some(intent) { Ok(()) } else { Err(self.stands()) }
+    }
+
+    fn is_not_ending(&self) -> Verdict {
+        let ending = matches!(self.intent, Some(Intent::Cancel | Intent::Fail));
+        if ending { Err(self.stands()) } else { Ok(()) }
+    }
+
+    fn stands(&self) -> String {
+        match self.intent {
+            Some(intent) => format!("the job is {}, on its way to {intent}", self.status),
+            None => format!("the job is {}", self.status),
+        }
+    }
+}
+
+/// `Err` says why not.
+type Verdict = Result<(), String>;
+
+/// Whether what a task waits for has come by `time`, where that is a time.
+fn due(task: &Task, time: Timestamp) -> Verdict {
+    match task.waiting {
+        Some(Waiting::Retry { until } | Waiting::Timer { until }) if until > time => {
+            Err(format!("task {} waits for a later time", task.spec.id))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,206 @@
+//! The store as a whole: what the writer thread holds, and what it shares with readers.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use annals_tasks_sdk::JobId;
+
+use super::file::{self, Notice};
+use super::folder::{Folder, Lock};
+use super::records::Records;
+use super::views::Views;
+use crate::job::ValueDigest;
+use crate::log::row::reflects;
+use crate::log::{EventLog, JobRow, LogError, LogReader, Position, ReadRow, Row};
+
+/// How a store is opened.
+#[derive(Clone)]
+pub struct Options {
+    /// Whether to make the store where there is none.
+    pub create: bool,
+    /// A record file that has grown beyond this is closed, and a new one begun.
+    pub roll_bytes: u64,
+    /// Memory for pages of all files together.
+    pub cache_bytes: usize,
+    /// Who is told of repairs; must not use the log.
+    pub notify: Option<Arc<dyn Fn(Notice) + Send + Sync>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { create: true, roll_bytes: 128 << 20, cache_bytes: 64 << 20, notify: None }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("create", &self.create)
+            .field("roll_bytes", &self.roll_bytes)
+            .field("cache_bytes", &self.cache_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An [`EventLog`] in a folder.
+pub struct RedbLog {
+    store: Arc<Store>,
+    roll_bytes: u64,
+    /// The size of the last record file, about.
+    grown: u64,
+    /// Whether a crash now would have to be repaired.
+    unsettled: bool,
+    poisoned: bool,
+    /// The last field, because the files must be closed before another process may open them.
+    _lock: Lock,
+}
+
+impl fmt::Debug for RedbLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedbLog").field("next", &self.store.records.next()).finish_non_exhaustive()
+    }
+}
+
+/// What readers share with the log.
+struct Store {
+    records: Records,
+    views: Views,
+}
+
+impl RedbLog {
+    /// Opens the store in `dir`, and repairs it after a crash.
+    pub fn open(dir: &Path, options: &Options) -> Result<Self, LogError> {
+        let folder = Folder { dir: dir.into() };
+        let lock = folder.open(options.create)?;
+        let (cache, notify) = (options.cache_bytes, &options.notify);
+        let records = Records::open(folder.records(), cache / 4 * 3, notify.clone())?;
+        let views = Views::open(folder.views(), cache / 4, notify)?;
+        let (viewed, next) = (views.viewed(), records.next());
+        if viewed >= next {
+            let detail = format!(
+                "the views reflect position {}, but the records end before position {}: \
+                 records were lost; to go on without them, remove the file {}",
+                viewed.0,
+                next.0,
+                folder.views().display()
+            );
+            return file::damaged(&folder.records(), detail);
+        }
+        let grown = records.active_bytes();
+        Ok(Self {
+            store: Arc::new(Store { records, views }),
+            roll_bytes: options.roll_bytes,
+            grown,
+            // A repair, if there was one, would have to be done again.
+            unsettled: true,
+            poisoned: false,
+            _lock: lock,
+        })
+    }
+
+    fn write(
+        &mut self,
+        change: impl FnOnce(&mut Self) -> Result<(), LogError>,
+    ) -> Result<(), LogError> {
+        if self.poisoned {
+            return Err(LogError::Poisoned);
+        }
+        // Set before, so that it holds whatever happens in between.
+        self.poisoned = true;
+        change(self)?;
+        self.poisoned = false;
+        Ok(())
+    }
+}
+
+impl EventLog for RedbLog {
+    fn append(&mut self, rows: &[Row]) -> Result<(), LogError> {
+        self.write(|log| {
+            if log.grown >= log.roll_bytes {
+                log.store.records.roll()?;
+                log.grown = 0;
+            }
+            log.store.records.append(rows)?;
+            log.grown += rows.iter().map(Row::bytes_all).sum::<u64>();
+            log.unsettled |= !rows.is_empty();
+            Ok(())
+        })
+    }
+
+    fn checkpoint(&mut self, rows: &[JobRow], upto: Position) -> Result<(), LogError> {
+        self.write(|log| {
+            reflects(upto, log.store.records.next())?;
+            log.store.views.checkpoint(rows, upto)
+        })
+    }
+
+    fn idle(&mut self) -> Result<(), LogError> {
+        self.write(|log| {
+            if log.unsettled {
+                log.store.records.settle()?;
+                log.unsettled = false;
+            }
+            Ok(())
+        })
+    }
+
+    fn reader(&self) -> Arc<dyn LogReader> {
+        self.store.clone()
+    }
+
+    fn close(mut self: Box<Self>) -> Result<(), LogError> {
+        self.write(|log| {
+            let records = log.store.records.close();
+            log.store.views.close().and(records)
+        })
+    }
+}
+
+impl Drop for RedbLog {
+    /// Closes the files even where readers still hold the store; [`EventLog::close`] also says
+    /// whether that worked.
+    fn drop(&mut self) {
+        let _ = self.store.records.close();
+        let _ = self.store.views.close();
+    }
+}
+
+impl LogReader for Store {
+    fn next_position(&self) -> Position {
+        self.records.next()
+    }
+
+    fn viewed(&self) -> Position {
+        self.views.viewed()
+    }
+
+    fn row(&self, position: Position) -> Result<Option<ReadRow>, LogError> {
+        self.records.row(position)
+    }
+
+    fn rows(&self, from: Position, limit: usize) -> Result<Vec<ReadRow>, LogError> {
+        self.records.rows(from, limit)
+    }
+
+    fn value(
+        &self,
+        job: JobId,
+        task: u32,
+        digest: &ValueDigest,
+    ) -> Result<Option<Vec<u8>>, LogError> {
+        self.records.value(job, task, digest)
+    }
+
+    fn job_row(&self, job: JobId) -> Result<Option<JobRow>, LogError> {
+        self.views.row(job)
+    }
+
+    fn job_rows(&self, before: Option<JobId>, limit: usize) -> Result<Vec<JobRow>, LogError> {
+        self.views.rows(before, limit)
+    }
+
+    fn open_rows(&self) -> Result<Vec<JobRow>, LogError> {
+        self.views.open_rows()
+    }
+}

@@ -1,0 +1,146 @@
+//! The machine beside the oracle: state and effects must be what the history alone gives.
+
+use std::collections::BTreeSet;
+
+use annals_engine::job::{Effect, Job, JobStatus, LossRule, TaskNumber, TaskStatus, Waiting};
+use annals_tasks_sdk::Timestamp;
+
+use crate::oracle::{Life, Oracle, Waits, index};
+use crate::plans::name;
+
+/// Compares what any event, also one in the middle of a command, must leave behind.
+pub(crate) fn after_event(job: &Job, oracle: &Oracle, now: i64) {
+    assert_eq!((job.status(), job.intent()), (oracle.status, oracle.intent));
+    let settled = oracle.settled();
+    for (number, task) in job.tasks() {
+        let at = index(number);
+        let known = &oracle.tasks[at];
+        assert_eq!(task.status(), known.status, "t{at}");
+        assert_eq!(task.is_settled(), settled[at], "t{at} is settled");
+        assert_eq!(task.live_attempt().is_some(), known.is_live(), "t{at} is alive");
+        assert_eq!(task.is_being_skipped(), known.being_skipped, "t{at} is being skipped");
+        assert_eq!(task.attempts().len(), known.attempts as usize);
+        assert_eq!(task.losses(), known.losses, "losses of t{at}");
+        assert_eq!(task.output(), known.output.as_ref(), "output of t{at}");
+        let waits = task.waiting().map(|waiting| match waiting {
+            Waiting::Retry { until } => Waits::Retry(until.as_millis()),
+            Waiting::Timer { until } => Waits::Sleep(until.as_millis()),
+            _ => Waits::Kind,
+        });
+        assert_eq!(waits, known.waits, "t{at} waits");
+    }
+    counts(job, oracle, &settled);
+    effects(job, oracle, &settled, now);
+}
+
+fn counts(job: &Job, oracle: &Oracle, settled: &[bool]) {
+    let count = |status| oracle.tasks.iter().filter(|task| task.status == status).count();
+    let counts = job.counts();
+    assert_eq!(counts.completed as usize, count(TaskStatus::Completed));
+    assert_eq!(counts.skipped as usize, count(TaskStatus::Skipped));
+    assert_eq!(counts.removed as usize, count(TaskStatus::Removed));
+    let unsettled = settled.iter().filter(|&&settled| !settled).count();
+    assert_eq!(job.unsettled() as usize, unsettled);
+    let tolerated = (0..oracle.tasks.len())
+        .filter(|&at| oracle.tasks[at].status == TaskStatus::Failed && settled[at]);
+    assert_eq!(counts.tolerated as usize, tolerated.count());
+}
+
+/// The ready, live and timed sets show in the effects: a recomputation must give the same.
+fn effects(job: &Job, oracle: &Oracle, settled: &[bool], now: i64) {
+    let (mut run, mut stop, mut want) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    let (mut suspects, mut wake) = (BTreeSet::new(), None);
+    for effect in job.effects(Timestamp::from_millis(now), LossRule::default()) {
+        match effect {
+            Effect::Run { task, attempt } => assert!(run.insert((index(task), attempt))),
+            Effect::Stop { task, attempt, .. } => assert!(stop.insert((index(task), attempt))),
+            Effect::Want { task, suspect } => {
+                want.push(index(task));
+                suspects.extend(suspect.then_some(index(task)));
+            }
+            Effect::Wake { at } => assert!(wake.replace(at.as_millis()).is_none()),
+            other => panic!("{other:?}"),
+        }
+    }
+    let all = || (0..oracle.tasks.len()).map(|at| (at, &oracle.tasks[at]));
+    let live = all().filter(|(_, task)| task.is_live()).map(|(at, task)| (at, task.attempts));
+    assert_eq!(run, live.collect(), "what is alive");
+    let stopping = all().filter(|(_, task)| task.life == Life::Stopping);
+    assert_eq!(stop, stopping.map(|(at, task)| (at, task.attempts)).collect(), "what stops");
+
+    let open = oracle.dispatches();
+    let ready: Vec<usize> =
+        all().map(|(at, _)| at).filter(|&at| open && oracle.is_ready(at, settled)).collect();
+    assert!(want.starts_with(&ready), "ready are {ready:?}, wanted {want:?}");
+    let waited = all().filter(|(_, task)| match task.waits {
+        Some(Waits::Kind) => open,
+        Some(Waits::Retry(due)) => open && due <= now,
+        Some(Waits::Sleep(_)) | None => false,
+    });
+    let waited: BTreeSet<usize> = waited.map(|(at, _)| at).collect();
+    let rest: BTreeSet<usize> = want[ready.len()..].iter().copied().collect();
+    assert_eq!((rest.len(), &rest), (want.len() - ready.len(), &waited), "what waited");
+    let suspected = want.iter().copied().filter(|&at| oracle.tasks[at].losses >= 3);
+    assert_eq!(suspects, suspected.collect(), "suspects");
+
+    let times = all().filter_map(|(_, task)| match task.waits {
+        Some(Waits::Sleep(due)) => Some(due),
+        Some(Waits::Retry(due)) => Some(due).filter(|&due| due > now),
+        Some(Waits::Kind) | None => None,
+    });
+    assert_eq!(wake, times.min().filter(|_| open), "the next time");
+    let first = all().filter_map(|(_, task)| task.due()).min().filter(|_| open);
+    assert_eq!(job.due().map(Timestamp::as_millis), first, "what the views keep");
+}
+
+/// What must hold when a command has run its course.
+pub(crate) fn after_command(job: &Job, oracle: &Oracle, now: i64) {
+    let some = job.effects(Timestamp::from_millis(now), LossRule::default()).next().is_some();
+    match job.status() {
+        JobStatus::Pending | JobStatus::Paused => assert!(!some, "a held job does something"),
+        JobStatus::Running => assert!(some, "a wake-up is lost"),
+        _ => assert!(!some, "an ended job does something"),
+    }
+    assert!(job.intent().is_none() || job.is_live(), "an intent that nobody carries on");
+    let woken = job.is_active() || job.due().is_some();
+    assert_eq!(woken, job.status() == JobStatus::Running, "found again after a restart");
+    let settled = oracle.settled();
+    if job.status() == JobStatus::Running {
+        assert!(settled.contains(&false), "a job with nothing left goes on");
+    }
+    if oracle.dispatches() {
+        assert!(!oracle.wants_operator(), "a failure that pauses was passed over");
+    }
+    let forgotten = oracle.tasks.iter().find(|task| task.being_skipped && !task.is_live());
+    assert!(forgotten.is_none(), "a skip is forgotten");
+    data_flows(oracle, &settled);
+}
+
+/// Who is still to run finds the outputs that it takes, and comes after those that give them.
+fn data_flows(oracle: &Oracle, settled: &[bool]) {
+    for at in (0..oracle.tasks.len()).filter(|&at| oracle.is_to_run(at, settled)) {
+        let takes = &oracle.draft.tasks[at].takes;
+        if takes.is_empty() {
+            continue;
+        }
+        let needed = oracle.all_needs(at);
+        assert!(!needed[at], "t{at} needs itself");
+        for &(from, default) in takes {
+            let gone = oracle.is_passed_over(from) && oracle.tasks[from].output.is_none();
+            assert!(default || !gone, "t{at} takes the output of t{from}, which is gone");
+            let ordered = needed[from] || !oracle.is_to_run(from, settled);
+            assert!(ordered, "t{at} takes the output of t{from} and does not need it");
+        }
+    }
+}
+
+/// The needs that the machine shows are those that the definition gives.
+pub(crate) fn needs(job: &Job, oracle: &Oracle) {
+    for (number, task) in job.tasks() {
+        let at = index(number);
+        let names: BTreeSet<String> = oracle.needs(at).into_iter().map(name).collect();
+        let shown: BTreeSet<String> = job.needs_of(task).into_iter().map(String::from).collect();
+        assert_eq!(shown, names, "needs of t{at}");
+        assert_eq!(job.find(&name(at)), Some(TaskNumber(number.0)));
+    }
+}

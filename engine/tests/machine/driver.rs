@@ -1,0 +1,156 @@
+//! What is asked and reported on a walk: at random first, and then so that the job ends.
+
+use annals_engine::job::{
+    Command, Effect, JobStatus, LogSize, LossRule, Outcome, PauseMode, Report, Task, TaskNumber,
+    TaskStatus, ValueDigest, Wait,
+};
+use annals_tasks_sdk::{Done, Exit, Payload, TaskError, TaskId, Timestamp};
+
+use crate::dsl::id;
+use crate::plans::name;
+use crate::walk::Walk;
+
+impl Walk {
+    pub(crate) fn command(&mut self) -> Command {
+        let cascade = self.rng.u8(..4) == 0;
+        match self.rng.u8(..13) {
+            0 | 1 => Command::Execute { paused: self.rng.u8(..3) == 0 },
+            2 => Command::Pause { mode: PauseMode::Drain },
+            3 => Command::Pause { mode: PauseMode::Interrupt },
+            4..=6 => Command::Resume,
+            7 => Command::Cancel,
+            8..=10 => {
+                let task = (self.rng.u8(..3) > 0).then(|| id(&self.any_name()));
+                let output = (self.rng.u8(..4) == 0).then(|| self.any_output());
+                Command::Skip { task, output, cascade }
+            }
+            _ => Command::Remove { task: id(&self.any_name()), cascade },
+        }
+    }
+
+    pub(crate) fn report(&mut self) -> Command {
+        let now = Timestamp::from_millis(self.now);
+        let effects: Vec<Effect> = self.live.effects(now, LossRule::default()).collect();
+        let report = match self.rng.u8(..40) {
+            0 => Report::Recover,
+            1 => Report::Start { task: self.any_task() },
+            2 => Report::Tick,
+            3 => Report::Park { task: self.any_task(), wait: Wait::Kind },
+            4 => Report::Refuse { task: self.any_task(), error: TaskError::new("bad", "no") },
+            5 | 6 => {
+                let (task, attempt) = (self.any_task(), self.rng.u32(..4));
+                self.report_of(task, attempt)
+            }
+            7..=25 if self.mood.crashes && self.live.is_live() => Report::Recover,
+            _ if effects.is_empty() => Report::Tick,
+            _ => match effects[self.rng.usize(..effects.len())] {
+                Effect::Want { task, .. } => self.begin(task),
+                Effect::Run { task, attempt } | Effect::Stop { task, attempt, .. } => {
+                    self.report_of(task, attempt)
+                }
+                Effect::Wake { at } => {
+                    self.now = self.now.max(at.as_millis());
+                    Report::Tick
+                }
+                _ => Report::Tick,
+            },
+        };
+        Command::Report(report)
+    }
+
+    /// What the runtime makes of a want.
+    fn begin(&mut self, task: TaskNumber) -> Report {
+        let sleeps = self.oracle.draft.tasks[task.0 as usize - 1].sleeps;
+        match self.rng.u8(..16) {
+            0 => Report::Park { task, wait: Wait::Kind },
+            1 => Report::Refuse { task, error: TaskError::new("bad_request", "no") },
+            _ if sleeps => {
+                let until = Timestamp::from_millis(self.now + self.rng.i64(-10..30_000));
+                Report::Park { task, wait: Wait::Timer { until } }
+            }
+            _ => Report::Start { task },
+        }
+    }
+
+    fn report_of(&mut self, task: TaskNumber, attempt: u32) -> Report {
+        let log = LogSize { bytes: self.rng.u64(..9), lines: 1 };
+        let error = TaskError::new("error", "it broke");
+        let code = Some(self.rng.i32(1..4));
+        let outcome = match self.rng.u8(..[60, 16, 9][usize::from(self.mood.fails)]) {
+            0 => {
+                let value = ValueDigest { len: 1, hash: [self.rng.u8(..); 32] };
+                return Report::Checkpoint { task, attempt, value };
+            }
+            1 | 2 => Outcome::Failed(error),
+            3 => Outcome::Failed(
+                TaskError::new("exit_status", "code").with_exit(Exit { code, signal: None }),
+            ),
+            4 => Outcome::Failed(TaskError::new("fatal", "no").give_up()),
+            5 => Outcome::TimedOut(TaskError::cancelled()),
+            6 | 7 => Outcome::Interrupted(TaskError::cancelled()),
+            _ => Outcome::Completed(Done { output: self.any_output(), exit: Exit::default() }),
+        };
+        Report::Ended { task, attempt, outcome, log }
+    }
+
+    /// Mostly a task of the plan.
+    fn any_task(&mut self) -> TaskNumber {
+        let len = u32::try_from(self.oracle.tasks.len()).unwrap();
+        TaskNumber(self.rng.u32(0..len + 2))
+    }
+
+    fn any_name(&mut self) -> String {
+        name(self.rng.usize(..=self.oracle.tasks.len()))
+    }
+
+    fn any_output(&mut self) -> Payload {
+        Payload::trusted(&self.rng.u8(..).to_string())
+    }
+
+    /// From wherever it stands, a job that is let go on, and whose tasks succeed, ends.
+    pub(crate) fn must_end(&mut self) {
+        let bound = 20 + self.oracle.tasks.len() * 4;
+        for _ in 0..bound {
+            let now = Timestamp::from_millis(self.now);
+            let next = self.live.effects(now, LossRule::default()).next();
+            let command = match (self.live.status(), next) {
+                (JobStatus::Completed, _) => return,
+                (JobStatus::Failed, _) if self.lacks_its_output() => return,
+                (JobStatus::Paused | JobStatus::Failed, _) if self.lacks_an_input().is_some() => {
+                    let (task, output) = (self.lacks_an_input(), None);
+                    Command::Skip { task, output, cascade: true }
+                }
+                (JobStatus::Paused, _) => Command::Resume,
+                (_, Some(Effect::Want { task, .. })) => Command::Report(Report::Start { task }),
+                (_, Some(Effect::Run { task, attempt })) => {
+                    let done = Done { output: self.any_output(), exit: Exit::default() };
+                    let (outcome, log) = (Outcome::Completed(done), LogSize::default());
+                    Command::Report(Report::Ended { task, attempt, outcome, log })
+                }
+                (_, Some(Effect::Wake { at })) => {
+                    self.now = self.now.max(at.as_millis());
+                    Command::Report(Report::Tick)
+                }
+                _ => Command::Execute { paused: false },
+            };
+            assert!(self.give(command).is_ok());
+        }
+        panic!("the job does not end");
+    }
+
+    /// Whether it failed although all is settled: the plan's own output is missing.
+    fn lacks_its_output(&self) -> bool {
+        self.live.unsettled() == 0
+            && self.live.error().is_some_and(|(error, _)| &*error.code == "missing_output")
+    }
+
+    /// A task that failed because it takes what a tolerated failure never gave: no run mends that.
+    fn lacks_an_input(&self) -> Option<TaskId> {
+        let lacks = |task: &Task| {
+            task.status() == TaskStatus::Failed
+                && !task.is_settled()
+                && task.error().is_some_and(|error| &*error.code == "missing_output")
+        };
+        self.live.tasks().find(|(_, task)| lacks(task)).map(|(_, task)| task.spec.id.clone())
+    }
+}

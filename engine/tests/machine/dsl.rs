@@ -1,0 +1,303 @@
+//! Plans and histories that one can read.
+//!
+//! A plan is a line of tasks: `a b*3 c<a,b d?$a` is four of them. After its id a task has
+//! `<x,y` (needs these, `<` none), `*3` (three attempts), `?` (a failure is tolerated), `!` (a
+//! failure pauses), `^fail` or `^pause` (on loss), `$x` or `$x=` (takes the output of x, without
+//! or with a default) and `#code` (never retried). `@manual` waits for its start, `@out$x`
+//! makes the plan's output that of x.
+//!
+//! A history is a list of commands and reports, separated by `;`.
+
+use annals_engine::job::{
+    Command, Context, Effect, Event, Job, LogSize, LossRule, Origin, Outcome, PauseMode, Recorded,
+    Report, StepError, Submitted, TaskNumber, ValueDigest, Wait, Waiting, begin, step, submit,
+};
+use annals_tasks_sdk::plan::{Backoff, Limits, OnFailure, OnLost, Plan, PolicyFields, Retry};
+use annals_tasks_sdk::plan::{Policy, Start, TaskSpec};
+use annals_tasks_sdk::{Done, Exit, JobId, KindName, Payload, TaskError, TaskId, Timestamp};
+use std::time::Duration;
+
+pub(crate) fn id(name: &str) -> TaskId {
+    TaskId::new(name).unwrap()
+}
+
+/// The context at a time in seconds.
+pub(crate) fn at(seconds: i64) -> Context {
+    let now = Timestamp::from_millis(seconds * 1_000);
+    Context { origin: Origin::actor("ada"), now, random: 0.0, losses: LossRule::default() }
+}
+
+pub(crate) fn plan(text: &str) -> Plan {
+    let mut plan = Plan::new("job");
+    for word in text.split_whitespace() {
+        match word.strip_prefix('@') {
+            Some("manual") => plan.start = Start::Manual,
+            Some(output) => {
+                let (name, default) = reference(output.strip_prefix("out$").unwrap());
+                plan.output = Some(taking(&[(name, default)]));
+            }
+            None => plan.tasks.push(task(word)),
+        }
+    }
+    plan
+}
+
+fn reference(text: &str) -> (&str, bool) {
+    text.strip_suffix('=').map_or((text, false), |name| (name, true))
+}
+
+fn taking(outputs: &[(&str, bool)]) -> Payload {
+    let one = |(name, default): &(&str, bool)| {
+        let default = if *default { r#", "default": 0"# } else { "" };
+        format!(r#"{{"$output": "{name}"{default}}}"#)
+    };
+    let list = outputs.iter().map(one).collect::<Vec<_>>().join(", ");
+    Payload::parse(&format!("[{list}]")).unwrap()
+}
+
+fn task(word: &str) -> TaskSpec {
+    let marks = ['<', '*', '?', '!', '^', '$', '#'];
+    let end = word.find(marks).unwrap_or(word.len());
+    let mut spec = TaskSpec::new(id(&word[..end]), KindName::new("noop").unwrap());
+    let mut policy = PolicyFields {
+        retry: Retry {
+            backoff: Backoff {
+                initial: Duration::from_secs(10),
+                factor: 2.0,
+                max: Duration::from_mins(1),
+                jitter: 0.2,
+            },
+            ..Retry::default()
+        },
+        ..PolicyFields::default()
+    };
+    let mut outputs = Vec::new();
+    let mut rest = &word[end..];
+    while let Some(mark) = rest.chars().next() {
+        let after = &rest[1..];
+        let end = after.find(marks).unwrap_or(after.len());
+        let value = &after[..end];
+        match mark {
+            '<' => spec.needs = Some(value.split(',').filter(|v| !v.is_empty()).map(id).collect()),
+            '*' => policy.retry.max_attempts = value.parse().unwrap(),
+            '?' => policy.on_failure = OnFailure::Continue,
+            '!' => policy.on_failure = OnFailure::Pause,
+            '^' => {
+                let pauses = value == "pause";
+                policy.on_lost = if pauses { OnLost::Pause } else { OnLost::Fail };
+            }
+            '$' => outputs.push(reference(value)),
+            _ => policy.retry.never.push(value.into()),
+        }
+        rest = &after[end..];
+    }
+    if !outputs.is_empty() {
+        spec.input = taking(&outputs);
+    }
+    spec.policy = Policy::new(policy);
+    spec
+}
+
+/// A job, its history, and a clock in seconds.
+pub(crate) struct World {
+    pub(crate) job: Job,
+    pub(crate) history: Vec<Recorded>,
+    pub(crate) now: i64,
+}
+
+/// What one command came to.
+pub(crate) type Answer = Result<Vec<Recorded>, String>;
+
+impl World {
+    pub(crate) fn new(text: &str) -> Self {
+        Self::of(plan(text))
+    }
+
+    pub(crate) fn of(plan: Plan) -> Self {
+        let submitted = Submitted { plan, workflow: None, source: None };
+        let events = submit(submitted, &Limits::default()).unwrap();
+        let (job, history) = begin(JobId::from_u128(1), events, &at(0)).unwrap();
+        Self { job, history, now: 0 }
+    }
+
+    /// Runs a history; none of it may be refused.
+    pub(crate) fn given(mut self, script: &str) -> Self {
+        for line in script.split(';').map(str::trim).filter(|line| !line.is_empty()) {
+            if let Err(refusal) = self.one(line) {
+                panic!("{line}: {refusal}");
+            }
+        }
+        self
+    }
+
+    /// Takes one step, and tells what happened or why nothing did.
+    pub(crate) fn when(&mut self, line: &str) -> String {
+        match self.one(line) {
+            Ok(events) => self.told(&events),
+            Err(code) => format!("refused: {code}"),
+        }
+    }
+
+    fn one(&mut self, line: &str) -> Answer {
+        if let Some(seconds) = line.strip_prefix('+') {
+            self.now += seconds.parse::<i64>().unwrap();
+            return Ok(Vec::new());
+        }
+        let command = self.command(line);
+        let (now, before) = (self.now, self.job.clone());
+        let done = match step(&mut self.job, command, &at(now)) {
+            Ok(events) => events,
+            Err(StepError::Rejected(rejection)) => {
+                assert_eq!(self.job, before, "a refusal changes nothing");
+                return Err(rejection.code.to_owned());
+            }
+            Err(illegal) => panic!("{line}: {illegal}"),
+        };
+        self.history.extend(done.iter().cloned());
+        assert_eq!(replay(&self.history), self.job, "replay equals live");
+        Ok(done)
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut words = line.split_whitespace();
+        let verb = words.next().unwrap();
+        let name = words.next();
+        let rest: Vec<&str> = words.collect();
+        let cascade = rest.contains(&"cascade");
+        let output = rest.iter().find_map(|word| word.strip_prefix('='));
+        let output = output.map(|text| Payload::parse(text).unwrap());
+        match verb {
+            "execute" => Command::Execute { paused: name == Some("held") },
+            "pause" => Command::Pause { mode: PauseMode::Drain },
+            "interrupt" => Command::Pause { mode: PauseMode::Interrupt },
+            "resume" => Command::Resume,
+            "cancel" => Command::Cancel,
+            "skip" => Command::Skip { task: name.map(id), output, cascade },
+            "remove" => Command::Remove { task: id(name.unwrap()), cascade },
+            "tick" => Command::Report(Report::Tick),
+            "recover" => Command::Report(Report::Recover),
+            _ => Command::Report(self.report(verb, name.unwrap(), rest.first().copied())),
+        }
+    }
+
+    fn report(&self, verb: &str, name: &str, argument: Option<&str>) -> Report {
+        // `a#2` is the second attempt of a; without a number it is the last one.
+        let (name, attempt) = name.split_once('#').unwrap_or((name, ""));
+        let task = self.job.find(name).unwrap_or(TaskNumber(99));
+        let last = self.job.task(task).map_or(0, |task| task.attempts().len());
+        let attempt = attempt.parse().unwrap_or(u32::try_from(last).unwrap());
+        let seconds = |text: &str| Timestamp::from_millis(text.parse::<i64>().unwrap() * 1_000);
+        let outcome = match (verb, argument) {
+            ("start", _) => return Report::Start { task },
+            ("sleep", until) => {
+                let until = seconds(until.unwrap());
+                return Report::Park { task, wait: Wait::Timer { until } };
+            }
+            ("kindless", _) => return Report::Park { task, wait: Wait::Kind },
+            ("refuse", _) => {
+                return Report::Refuse { task, error: TaskError::new("bad_request", "no") };
+            }
+            ("checkpoint", _) => {
+                let value = ValueDigest { len: 1, hash: [7; 32] };
+                return Report::Checkpoint { task, attempt, value };
+            }
+            ("done", output) => Outcome::Completed(Done {
+                output: Payload::parse(output.unwrap_or("1")).unwrap(),
+                exit: Exit::default(),
+            }),
+            ("fail", code) => Outcome::Failed(failure(code.unwrap_or("error"))),
+            ("give_up", _) => Outcome::Failed(TaskError::new("error", "no").give_up()),
+            ("timeout", _) => Outcome::TimedOut(TaskError::cancelled()),
+            ("stopped", _) => Outcome::Interrupted(TaskError::cancelled()),
+            _ => panic!("no such verb: {verb}"),
+        };
+        Report::Ended { task, attempt, outcome, log: LogSize::default() }
+    }
+
+    fn told(&self, events: &[Recorded]) -> String {
+        events.iter().map(|event| self.tell(&event.event)).collect::<Vec<_>>().join("; ")
+    }
+
+    /// An event in words: its type, its task, its attempt, and what matters of the rest.
+    fn tell(&self, event: &Event) -> String {
+        let name = event.type_name();
+        let of = |task: &TaskNumber| self.job.task(*task).unwrap().spec.id.clone();
+        let seconds = |time: &Timestamp| time.as_millis() / 1_000;
+        match event {
+            Event::AttemptStarted { task, attempt }
+            | Event::AttemptFailed { task, attempt, .. }
+            | Event::AttemptTimedOut { task, attempt, .. }
+            | Event::AttemptInterrupted { task, attempt, .. }
+            | Event::AttemptLost { task, attempt }
+            | Event::CheckpointSaved { task, attempt, .. }
+            | Event::TaskCompleted { task, attempt, .. } => {
+                format!("{name} {}#{attempt}", of(task))
+            }
+            Event::RetryScheduled { task, due } => format!("{name} {} {}", of(task), seconds(due)),
+            Event::TaskFailed { task, error } => format!("{name} {} {}", of(task), error.code),
+            Event::JobFailed { error } => format!("{name} {}", error.code),
+            Event::TaskSkipped { task, .. }
+            | Event::SkipRequested { task, .. }
+            | Event::TaskRemoved { task }
+            | Event::TaskWaiting { task, .. } => format!("{name} {}", of(task)),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// `a=completed b=waiting`.
+    pub(crate) fn tasks(&self) -> String {
+        let one = |(_, task): (_, &annals_engine::job::Task)| {
+            format!("{}={}", task.spec.id, task.status())
+        };
+        self.job.tasks().map(one).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The effects now: `want b`, `run a#1`, `stop a#1 Cancel`, `wake 30`.
+    pub(crate) fn effects(&self) -> String {
+        let of = |task: TaskNumber| self.job.task(task).unwrap().spec.id.to_string();
+        let one = |effect| match effect {
+            Effect::Run { task, attempt } => format!("run {}#{attempt}", of(task)),
+            Effect::Stop { task, attempt, reason } => {
+                format!("stop {}#{attempt} {reason:?}", of(task))
+            }
+            Effect::Want { task, suspect: false } => format!("want {}", of(task)),
+            Effect::Want { task, suspect: true } => format!("want {} alone", of(task)),
+            Effect::Wake { at } => format!("wake {}", at.as_millis() / 1_000),
+            _ => "?".to_owned(),
+        };
+        let now = Timestamp::from_millis(self.now * 1_000);
+        let effects = self.job.effects(now, LossRule::default());
+        effects.map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The due time in seconds of a task that waits for its next try.
+    pub(crate) fn due(&self, task: &str) -> Option<i64> {
+        match self.job.task(self.job.find(task)?)?.waiting()? {
+            Waiting::Retry { until } | Waiting::Timer { until } => Some(until.as_millis() / 1_000),
+            _ => None,
+        }
+    }
+}
+
+fn failure(code: &str) -> TaskError {
+    let exit = code.strip_prefix("exit_").map(|code| code.parse().unwrap());
+    let error = TaskError::new(if exit.is_some() { "exit_status" } else { code }, "it broke");
+    error.with_exit(Exit { code: exit, signal: None })
+}
+
+/// The state that a history makes.
+pub(crate) fn replay(history: &[Recorded]) -> Job {
+    let mut job = Job::begin(JobId::from_u128(1), &history[0]).unwrap();
+    for event in &history[1..] {
+        job.evolve(event).unwrap();
+    }
+    job
+}
+
+/// On a job with this plan, after `given`, `when` makes `then` happen.
+#[track_caller]
+pub(crate) fn check(plan: &str, given: &str, when: &str, then: &str) -> World {
+    let mut world = World::new(plan).given(given);
+    assert_eq!(world.when(when), then, "{plan} | {given} | {when}");
+    world
+}

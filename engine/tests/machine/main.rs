@@ -1,0 +1,19 @@
+//! The job state machine from outside: tables of what follows from what, and random walks beside
+//! a second, simple implementation.
+#![forbid(unsafe_code)]
+
+mod compare;
+mod damage;
+mod driver;
+mod dsl;
+mod edits;
+mod failures;
+mod flow;
+mod lifecycle;
+mod losses;
+mod oracle;
+mod plans;
+mod small;
+mod speed;
+mod table;
+mod walk;

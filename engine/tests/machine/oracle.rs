@@ -1,0 +1,469 @@
+//! A second, simple implementation: what a history means, computed from scratch at each event.
+//!
+//! It keeps no sets and counts nothing ahead of time; whether a task is settled or ready is found
+//! anew whenever it is asked. It shares no code with the machine.
+
+use annals_engine::job::{Event, Intent, JobStatus, Recorded, TaskNumber, TaskStatus, Wait};
+use annals_tasks_sdk::Payload;
+use annals_tasks_sdk::plan::{OnFailure, OnLost};
+
+use crate::plans::{Draft, Sketch};
+
+/// Whether an attempt is alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    None,
+    Alive,
+    Stopping,
+}
+
+/// What a waiting task waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waits {
+    Retry(i64),
+    Sleep(i64),
+    Kind,
+}
+
+/// How the last attempt went, as far as retries go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    NoFailure,
+    Failure,
+    /// One that is never retried.
+    FinalFailure,
+}
+
+/// What the oracle knows of a task.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    pub(crate) status: TaskStatus,
+    pub(crate) attempts: u32,
+    pub(crate) life: Life,
+    pub(crate) being_skipped: bool,
+    pub(crate) waits: Option<Waits>,
+    pub(crate) output: Option<Payload>,
+    pub(crate) losses: u32,
+    failures: u32,
+    last: Last,
+    /// It was lost, and the plan wants somebody's consent before it runs again.
+    wants_consent: bool,
+}
+
+const NEW: Known = Known {
+    status: TaskStatus::Pending,
+    attempts: 0,
+    life: Life::None,
+    being_skipped: false,
+    waits: None,
+    output: None,
+    losses: 0,
+    failures: 0,
+    last: Last::NoFailure,
+    wants_consent: false,
+};
+
+/// A job as its history tells.
+#[derive(Debug, Clone)]
+pub(crate) struct Oracle {
+    pub(crate) draft: Draft,
+    pub(crate) tasks: Vec<Known>,
+    pub(crate) status: JobStatus,
+    pub(crate) intent: Option<Intent>,
+    started: bool,
+    seq: u64,
+    time: i64,
+    settled: Vec<bool>,
+}
+
+impl Oracle {
+    pub(crate) fn new(draft: Draft) -> Self {
+        let len = draft.tasks.len();
+        let (tasks, settled) = (vec![NEW; len], vec![false; len]);
+        let (status, intent) = (JobStatus::Pending, None);
+        Self { draft, tasks, status, intent, started: false, seq: 0, time: i64::MIN, settled }
+    }
+
+    fn sketch(&self, at: usize) -> &Sketch {
+        &self.draft.tasks[at]
+    }
+
+    /// What a task directly needs, removed ones passed over where its place says so.
+    pub(crate) fn needs(&self, at: usize) -> Vec<usize> {
+        match &self.sketch(at).needs {
+            Some(needs) => needs.clone(),
+            None => (0..at)
+                .rev()
+                .find(|&before| self.tasks[before].status != TaskStatus::Removed)
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    /// What a task needs, directly or through others.
+    pub(crate) fn all_needs(&self, at: usize) -> Vec<bool> {
+        let (mut seen, mut work) = (vec![false; self.tasks.len()], self.needs(at));
+        while let Some(next) = work.pop() {
+            if !std::mem::replace(&mut seen[next], true) {
+                work.extend(self.needs(next));
+            }
+        }
+        seen
+    }
+
+    pub(crate) fn is_passed_over(&self, at: usize) -> bool {
+        matches!(self.tasks[at].status, TaskStatus::Skipped | TaskStatus::Removed)
+    }
+
+    /// Which tasks are settled, from the definition alone: the smallest set that holds.
+    pub(crate) fn settled(&self) -> Vec<bool> {
+        let mut settled: Vec<bool> = (0..self.tasks.len())
+            .map(|at| match self.tasks[at].status {
+                TaskStatus::Completed => true,
+                TaskStatus::Failed => self.sketch(at).on_failure == OnFailure::Continue,
+                _ => false,
+            })
+            .collect();
+        loop {
+            let next = (0..self.tasks.len()).find(|&at| {
+                !settled[at]
+                    && self.is_passed_over(at)
+                    && self.needs(at).iter().all(|&need| settled[need])
+            });
+            match next {
+                Some(at) => settled[at] = true,
+                None => return settled,
+            }
+        }
+    }
+
+    pub(crate) fn is_ready(&self, at: usize, settled: &[bool]) -> bool {
+        matches!(self.tasks[at].status, TaskStatus::Pending | TaskStatus::Interrupted)
+            && self.needs(at).iter().all(|&need| settled[need])
+    }
+
+    pub(crate) fn dispatches(&self) -> bool {
+        self.status == JobStatus::Running && self.intent.is_none()
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.tasks.iter().all(|task| !task.is_live())
+    }
+
+    /// Tasks whose input is still to be made.
+    pub(crate) fn is_to_run(&self, at: usize, settled: &[bool]) -> bool {
+        !settled[at] && !self.is_passed_over(at)
+    }
+
+    /// Takes the next event in, and asserts all that must hold of it and after it.
+    pub(crate) fn take_in(&mut self, next: &Recorded) {
+        assert_eq!(next.seq, self.seq + 1, "a seq has no gap");
+        let time = next.time.as_millis();
+        assert!(time >= self.time, "no event is before its predecessor");
+        (self.seq, self.time) = (next.seq, time);
+        let ended = self.status.is_ended();
+        if ended {
+            let (plan_only, reopens) =
+                (self.is_plan_only(&next.event), self.may_leave(&next.event));
+            assert!(plan_only || reopens, "{:?} after the end", next.event.type_name());
+        }
+        self.take_in_of_job(&next.event);
+        self.take_in_of_task(&next.event);
+        self.keeps_what_is_settled();
+    }
+
+    fn is_plan_only(&self, event: &Event) -> bool {
+        let edit = matches!(event, Event::TaskSkipped { .. } | Event::TaskRemoved { .. });
+        edit && self.status != JobStatus::Completed
+    }
+
+    fn may_leave(&self, event: &Event) -> bool {
+        match event {
+            Event::JobReopened { .. } => self.status != JobStatus::Completed,
+            Event::JobCancelled => self.status == JobStatus::Failed,
+            _ => false,
+        }
+    }
+
+    fn keeps_what_is_settled(&mut self) {
+        let settled = self.settled();
+        for (at, (&before, &now)) in self.settled.iter().zip(&settled).enumerate() {
+            assert!(now || !before, "task t{at} is no longer settled");
+        }
+        self.settled = settled;
+    }
+
+    fn take_in_of_job(&mut self, event: &Event) {
+        match event {
+            Event::JobSubmitted(_) => assert_eq!(self.seq, 1),
+            Event::JobStarted => {
+                assert_eq!(self.status, JobStatus::Pending);
+                (self.status, self.started) = (JobStatus::Running, true);
+            }
+            Event::PauseRequested { mode } => {
+                assert_eq!(self.status, JobStatus::Running);
+                assert!(matches!(self.intent, None | Some(Intent::Pause)));
+                self.intent = Some(Intent::Pause);
+                if *mode == annals_engine::job::PauseMode::Interrupt {
+                    self.stop_all();
+                }
+            }
+            Event::JobPaused => {
+                assert!(self.is_quiet(), "paused means quiet");
+                let held = self.status == JobStatus::Pending || self.intent == Some(Intent::Pause);
+                assert!(held);
+                if self.status == JobStatus::Running {
+                    assert!(self.can_go_on() || self.wants_operator(), "it has nothing to pause");
+                }
+                (self.status, self.intent) = (JobStatus::Paused, None);
+            }
+            Event::JobResumed => self.resumed(),
+            Event::CancelRequested => {
+                assert!(matches!(self.status, JobStatus::Running | JobStatus::Paused));
+                assert_ne!(self.intent, Some(Intent::Cancel));
+                self.intent = Some(Intent::Cancel);
+                self.stop_all();
+            }
+            Event::JobReopened { held } => self.reopened(*held),
+            Event::JobCompleted => {
+                assert!(self.settled.iter().all(|&settled| settled), "all is settled");
+                self.ended(JobStatus::Completed);
+            }
+            Event::JobFailed { .. } => {
+                assert!(!self.can_go_on(), "something could still run");
+                assert!(!self.wants_operator(), "an operator was asked for");
+                assert!(self.intent.is_none_or(|intent| intent == Intent::Pause));
+                self.ended(JobStatus::Failed);
+            }
+            Event::JobCancelled => {
+                let asked = self.intent == Some(Intent::Cancel);
+                assert!(asked || !self.started || self.status == JobStatus::Failed);
+                self.ended(JobStatus::Cancelled);
+            }
+            _ => {}
+        }
+    }
+
+    fn can_go_on(&self) -> bool {
+        (0..self.tasks.len()).any(|at| {
+            self.is_ready(at, &self.settled) || self.tasks[at].status == TaskStatus::Waiting
+        })
+    }
+
+    /// Whether a failure that pauses its job has not been dealt with.
+    pub(crate) fn wants_operator(&self) -> bool {
+        self.tasks.iter().zip(&self.draft.tasks).any(|(task, sketch)| {
+            task.status == TaskStatus::Failed && sketch.on_failure == OnFailure::Pause
+        })
+    }
+
+    fn stop_all(&mut self) {
+        for task in self.tasks.iter_mut().filter(|task| task.is_live()) {
+            task.life = Life::Stopping;
+        }
+    }
+
+    fn resumed(&mut self) {
+        assert!(self.status == JobStatus::Paused || self.intent == Some(Intent::Pause));
+        self.status = if self.started { JobStatus::Running } else { JobStatus::Pending };
+        self.intent = None;
+        for (task, sketch) in self.tasks.iter_mut().zip(&self.draft.tasks) {
+            (task.losses, task.wants_consent) = (0, false);
+            if task.status == TaskStatus::Failed && sketch.on_failure == OnFailure::Pause {
+                task.status = TaskStatus::Pending;
+                task.failures = 0;
+            }
+        }
+    }
+
+    fn reopened(&mut self, held: bool) {
+        self.status = if held { JobStatus::Paused } else { JobStatus::Running };
+        self.started = true;
+        for at in 0..self.tasks.len() {
+            let settled = self.settled[at];
+            let task = &mut self.tasks[at];
+            task.wants_consent = false;
+            if !settled {
+                (task.losses, task.failures) = (0, 0);
+                if task.status == TaskStatus::Failed {
+                    task.status = TaskStatus::Pending;
+                }
+            }
+        }
+    }
+
+    fn ended(&mut self, status: JobStatus) {
+        assert!(self.is_quiet(), "an attempt is alive");
+        (self.status, self.intent) = (status, None);
+        for task in self.tasks.iter_mut().filter(|task| task.status == TaskStatus::Waiting) {
+            task.status = TaskStatus::Interrupted;
+            task.waits = None;
+        }
+    }
+
+    fn take_in_of_task(&mut self, event: &Event) {
+        match event {
+            Event::AttemptStarted { task, attempt } => self.starts(*task, *attempt),
+            Event::AttemptFailed { task, attempt, end }
+            | Event::AttemptTimedOut { task, attempt, end } => {
+                let known = self.over(*task, *attempt);
+                known.failures += 1;
+                let is_final = !end.retryable || end.exit.code == Some(2);
+                known.last = if is_final { Last::FinalFailure } else { Last::Failure };
+                known.losses = 0;
+            }
+            Event::AttemptInterrupted { task, attempt, .. } => {
+                self.over(*task, *attempt).losses = 0;
+            }
+            Event::AttemptLost { task, attempt } => {
+                let wants_consent = self.sketch(index(*task)).on_lost != OnLost::Rerun;
+                let known = self.over(*task, *attempt);
+                (known.losses, known.wants_consent) = (known.losses + 1, wants_consent);
+            }
+            Event::CheckpointSaved { task, attempt, .. } => {
+                let known = &self.tasks[index(*task)];
+                assert!(known.is_live() && known.attempts == *attempt);
+            }
+            Event::SkipRequested { task, .. } => {
+                let known = &mut self.tasks[index(*task)];
+                assert!(known.is_live() && !known.being_skipped);
+                (known.being_skipped, known.life) = (true, Life::Stopping);
+            }
+            Event::TaskWaiting { task, wait } => {
+                assert!(self.dispatches() && self.could_start(index(*task)));
+                let known = &mut self.tasks[index(*task)];
+                known.status = TaskStatus::Waiting;
+                known.waits = Some(match wait {
+                    Wait::Timer { until } => Waits::Sleep(until.as_millis()),
+                    _ => Waits::Kind,
+                });
+            }
+            Event::RetryScheduled { task, due } => self.retries(*task, due.as_millis()),
+            _ => self.take_in_result(event),
+        }
+    }
+
+    fn take_in_result(&mut self, event: &Event) {
+        match event {
+            Event::TaskCompleted { task, attempt, output, .. } => {
+                let at = index(*task);
+                assert_ne!(self.tasks[at].status, TaskStatus::Completed, "one success");
+                if *attempt == 0 {
+                    let Some(Waits::Sleep(due)) = self.tasks[at].waits else { panic!() };
+                    assert!(due <= self.time);
+                    assert!(self.dispatches());
+                } else {
+                    self.over(*task, *attempt);
+                }
+                let known = &mut self.tasks[at];
+                known.closes(TaskStatus::Completed, Some(output.clone()));
+                known.losses = 0;
+            }
+            Event::TaskFailed { task, error } => self.fails(index(*task), &error.code),
+            Event::TaskSkipped { task, output } => {
+                let at = index(*task);
+                assert!(!self.settled[at] && !self.tasks[at].is_live() && !self.is_passed_over(at));
+                self.tasks[at].closes(TaskStatus::Skipped, output.clone());
+            }
+            Event::TaskRemoved { task } => {
+                let at = index(*task);
+                let known = &self.tasks[at];
+                assert!(
+                    !self.settled[at] && !known.is_live() && known.status != TaskStatus::Removed
+                );
+                self.tasks[at].closes(TaskStatus::Removed, None);
+            }
+            _ => {}
+        }
+    }
+
+    fn could_start(&self, at: usize) -> bool {
+        let known = &self.tasks[at];
+        let waits = match known.waits {
+            Some(Waits::Retry(due)) => due <= self.time,
+            Some(Waits::Kind) => true,
+            Some(Waits::Sleep(_)) | None => false,
+        };
+        self.is_ready(at, &self.settled) || waits
+    }
+
+    fn starts(&mut self, task: TaskNumber, attempt: u32) {
+        let at = index(task);
+        assert!(self.dispatches(), "nothing starts now");
+        assert!(self.could_start(at), "t{at} is not ready");
+        let needs = self.needs(at);
+        assert!(needs.iter().all(|&need| self.settled[need]), "order holds");
+        let known = &mut self.tasks[at];
+        assert!(!known.is_live(), "one attempt at a time");
+        assert!(!known.wants_consent, "nobody has consented");
+        assert_eq!(attempt, known.attempts + 1);
+        (known.attempts, known.life, known.waits) = (attempt, Life::Alive, None);
+        (known.status, known.last) = (TaskStatus::Running, Last::NoFailure);
+    }
+
+    fn over(&mut self, task: TaskNumber, attempt: u32) -> &mut Known {
+        let known = &mut self.tasks[index(task)];
+        assert!(known.is_live() && known.attempts == attempt, "{task:?}#{attempt} is not current");
+        (known.life, known.status) = (Life::None, TaskStatus::Interrupted);
+        known
+    }
+
+    fn retries(&mut self, task: TaskNumber, due: i64) {
+        let at = index(task);
+        assert!(self.status == JobStatus::Running && self.intent != Some(Intent::Cancel));
+        let max_attempts = self.sketch(at).max_attempts;
+        let (time, known) = (self.time, &mut self.tasks[at]);
+        assert!(known.last == Last::Failure && !known.being_skipped);
+        assert!(known.failures < max_attempts, "the budget is used up");
+        let growth = 1 << (known.failures - 1).min(8);
+        let least = (5_000 * growth).min(30_000);
+        assert!((least..=least * 3 / 2).contains(&(due - time)), "a wait of {}", due - time);
+        (known.status, known.waits) = (TaskStatus::Waiting, Some(Waits::Retry(due)));
+    }
+
+    fn fails(&mut self, at: usize, code: &str) {
+        assert_eq!(self.status, JobStatus::Running);
+        let max_attempts = self.sketch(at).max_attempts;
+        let known = &mut self.tasks[at];
+        assert!(
+            !known.is_live()
+                && matches!(
+                    known.status,
+                    TaskStatus::Pending | TaskStatus::Interrupted | TaskStatus::Waiting
+                )
+        );
+        match code {
+            "crash_loop" => assert_eq!(known.losses, 6, "three as a suspect"),
+            "lost" => assert!(known.wants_consent),
+            "missing_output" | "bad" | "bad_request" => {}
+            _ => {
+                let used_up = known.failures == max_attempts;
+                assert!(known.last == Last::FinalFailure || used_up, "budget is left");
+            }
+        }
+        (known.status, known.waits) = (TaskStatus::Failed, None);
+    }
+}
+
+impl Known {
+    pub(crate) fn is_live(&self) -> bool {
+        self.life != Life::None
+    }
+
+    /// The end of its back-off or sleep.
+    pub(crate) fn due(&self) -> Option<i64> {
+        match self.waits {
+            Some(Waits::Retry(due) | Waits::Sleep(due)) => Some(due),
+            Some(Waits::Kind) | None => None,
+        }
+    }
+
+    fn closes(&mut self, status: TaskStatus, output: Option<Payload>) {
+        (self.status, self.being_skipped) = (status, false);
+        (self.waits, self.output) = (None, output);
+    }
+}
+
+pub(crate) fn index(task: TaskNumber) -> usize {
+    task.0 as usize - 1
+}

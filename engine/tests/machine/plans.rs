@@ -1,0 +1,151 @@
+//! Random plans: chains, joins, needs of tasks further down, references, policies.
+
+use std::time::Duration;
+
+use annals_tasks_sdk::plan::{Backoff, OnFailure, OnLost, Plan, Policy, PolicyFields, Retry};
+use annals_tasks_sdk::plan::{Start, TaskSpec};
+use annals_tasks_sdk::{KindName, Payload};
+use fastrand::Rng;
+
+use crate::dsl::id;
+
+/// A task as the generator and the oracle know it: numbers instead of names.
+#[derive(Debug, Clone)]
+pub(crate) struct Sketch {
+    /// `None` is the task before it.
+    pub(crate) needs: Option<Vec<usize>>,
+    /// Whose outputs it takes, and whether with a default.
+    pub(crate) takes: Vec<(usize, bool)>,
+    pub(crate) on_failure: OnFailure,
+    pub(crate) on_lost: OnLost,
+    pub(crate) max_attempts: u32,
+    pub(crate) sleeps: bool,
+}
+
+/// A plan as the generator and the oracle know it.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    pub(crate) tasks: Vec<Sketch>,
+    pub(crate) output: Option<(usize, bool)>,
+    pub(crate) manual: bool,
+}
+
+/// The name of the task at an index.
+pub(crate) fn name(at: usize) -> String {
+    format!("t{at}")
+}
+
+/// A plan of one to twelve tasks.
+pub(crate) fn draft(rng: &mut Rng) -> Draft {
+    let tasks = loop {
+        let tasks = sketches(rng);
+        if !has_circle(&tasks) {
+            break tasks;
+        }
+    };
+    let output = (rng.u8(..5) == 0).then(|| (rng.usize(..tasks.len()), rng.bool()));
+    let mut draft = Draft { tasks, output, manual: rng.u8(..4) == 0 };
+    for at in 0..draft.tasks.len() {
+        let needed = all_needed(&draft.tasks, at);
+        let taken = needed.into_iter().filter_map(|from| match rng.u8(..10) {
+            0 => Some((from, true)),
+            1 => Some((from, false)),
+            _ => None,
+        });
+        draft.tasks[at].takes = taken.collect();
+    }
+    draft
+}
+
+fn sketches(rng: &mut Rng) -> Vec<Sketch> {
+    let len = rng.usize(1..=12);
+    // Some plans are plain, so that long runs without a failure happen too.
+    let strange = if rng.bool() { 3 } else { 12 };
+    let mut sketch = |at: usize| Sketch {
+        needs: needs(rng, at, len),
+        takes: Vec::new(),
+        on_failure: match rng.u8(..strange) {
+            0 => OnFailure::Continue,
+            1 => OnFailure::Pause,
+            _ => OnFailure::Fail,
+        },
+        on_lost: match rng.u8(..strange * 2) {
+            0 => OnLost::Fail,
+            1 => OnLost::Pause,
+            _ => OnLost::Rerun,
+        },
+        max_attempts: if rng.bool() { 1 } else { rng.u32(2..5) },
+        sleeps: rng.u8(..8) == 0,
+    };
+    (0..len).map(&mut sketch).collect()
+}
+
+fn needs(rng: &mut Rng, at: usize, len: usize) -> Option<Vec<usize>> {
+    match rng.u8(..10) {
+        0 => Some(Vec::new()),
+        // Of any, those further down included; circles are thrown away.
+        1 => Some((0..len).filter(|&need| need != at && rng.u8(..4) == 0).collect()),
+        2 | 3 => Some((0..at).filter(|_| rng.u8(..3) == 0).collect()),
+        _ => None,
+    }
+}
+
+/// What a task directly needs while nothing is removed.
+fn needed(tasks: &[Sketch], at: usize) -> Vec<usize> {
+    tasks[at].needs.clone().unwrap_or_else(|| at.checked_sub(1).into_iter().collect())
+}
+
+fn all_needed(tasks: &[Sketch], at: usize) -> Vec<usize> {
+    let (mut seen, mut work) = (vec![false; tasks.len()], needed(tasks, at));
+    while let Some(next) = work.pop() {
+        if !std::mem::replace(&mut seen[next], true) {
+            work.extend(needed(tasks, next));
+        }
+    }
+    (0..tasks.len()).filter(|&other| seen[other]).collect()
+}
+
+fn has_circle(tasks: &[Sketch]) -> bool {
+    (0..tasks.len()).any(|at| all_needed(tasks, at).contains(&at))
+}
+
+impl Draft {
+    /// The plan that is submitted.
+    pub(crate) fn plan(&self) -> Plan {
+        let mut plan = Plan::new("walk");
+        plan.start = if self.manual { Start::Manual } else { Start::Now };
+        plan.output = self.output.map(|(from, default)| Payload::trusted(&taken(from, default)));
+        plan.tasks = (0..).zip(&self.tasks).map(|(at, sketch)| sketch.spec(at)).collect();
+        plan
+    }
+}
+
+impl Sketch {
+    fn spec(&self, at: usize) -> TaskSpec {
+        let kind = KindName::new(if self.sleeps { "sleep" } else { "noop" }).unwrap();
+        let mut spec = TaskSpec::new(id(&name(at)), kind);
+        spec.needs =
+            self.needs.as_ref().map(|needs| needs.iter().map(|&need| id(&name(need))).collect());
+        if !self.takes.is_empty() {
+            let list = self.takes.iter().map(|&(from, default)| taken(from, default));
+            spec.input = Payload::trusted(&format!("[{}]", list.collect::<Vec<_>>().join(",")));
+        }
+        let backoff = Backoff {
+            initial: Duration::from_secs(5),
+            factor: 2.0,
+            max: Duration::from_secs(30),
+            jitter: 0.5,
+        };
+        let never = vec!["exit_2".into()];
+        let retry = Retry { max_attempts: self.max_attempts, backoff, never, max_elapsed: None };
+        let (on_failure, on_lost) = (self.on_failure, self.on_lost);
+        let fields = PolicyFields { retry, on_failure, on_lost, ..PolicyFields::default() };
+        spec.policy = Policy::new(fields);
+        spec
+    }
+}
+
+fn taken(from: usize, default: bool) -> String {
+    let default = if default { r#","default":0"# } else { "" };
+    format!(r#"{{"$output":"{}"{default}}}"#, name(from))
+}

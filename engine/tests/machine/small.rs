@@ -1,0 +1,143 @@
+//! Small scope: on jobs of two tasks everything that can be asked or reported, in every order.
+
+use annals_engine::job::{
+    Command, Effect, LogSize, LossRule, Outcome, PauseMode, Report, TaskNumber, Wait,
+};
+use annals_tasks_sdk::plan::{OnFailure, OnLost};
+use annals_tasks_sdk::{Done, Payload, TaskError, Timestamp};
+
+use crate::dsl::id;
+use crate::plans::{Draft, Sketch, name};
+use crate::walk::{Walk, setting};
+
+/// How many steps; one more where the random walks are long, too.
+const DEPTH: usize = 4;
+
+const PLAIN: Sketch = Sketch {
+    needs: None,
+    takes: Vec::new(),
+    on_failure: OnFailure::Fail,
+    on_lost: OnLost::Rerun,
+    max_attempts: 1,
+    sleeps: false,
+};
+
+/// Two tasks in a chain, with the output taken and retries; two beside each other that pause.
+fn drafts() -> [Draft; 3] {
+    let taker = Sketch { takes: vec![(0, false)], ..PLAIN };
+    let retried = Sketch { max_attempts: 2, ..PLAIN };
+    let pausing = Sketch { on_failure: OnFailure::Pause, on_lost: OnLost::Pause, ..PLAIN };
+    let beside = Sketch { needs: Some(Vec::new()), on_lost: OnLost::Fail, ..PLAIN };
+    let tolerant = Sketch { on_failure: OnFailure::Continue, ..PLAIN };
+    [
+        Draft { tasks: vec![retried, taker], output: None, manual: false },
+        Draft { tasks: vec![pausing, beside], output: None, manual: false },
+        Draft { tasks: vec![tolerant, PLAIN], output: Some((0, false)), manual: true },
+    ]
+}
+
+fn asked() -> Vec<Command> {
+    let skip = |task: Option<usize>| Command::Skip {
+        task: task.map(|at| id(&name(at))),
+        output: None,
+        cascade: false,
+    };
+    let remove = |at| Command::Remove { task: id(&name(at)), cascade: true };
+    vec![
+        Command::Execute { paused: false },
+        Command::Execute { paused: true },
+        Command::Pause { mode: PauseMode::Drain },
+        Command::Pause { mode: PauseMode::Interrupt },
+        Command::Resume,
+        Command::Cancel,
+        skip(None),
+        skip(Some(0)),
+        skip(Some(1)),
+        Command::Skip { task: Some(id(&name(0))), output: Some(Payload::NULL), cascade: false },
+        remove(0),
+        remove(1),
+        Command::Report(Report::Recover),
+        Command::Report(Report::Tick),
+    ]
+}
+
+fn reported(walk: &Walk) -> Vec<Command> {
+    let now = Timestamp::from_millis(walk.now);
+    let mut all = Vec::new();
+    for effect in walk.live.effects(now, LossRule::default()) {
+        match effect {
+            Effect::Want { task, .. } => {
+                let until = now.plus(std::time::Duration::from_secs(5));
+                all.extend([
+                    Report::Start { task },
+                    Report::Park { task, wait: Wait::Timer { until } },
+                    Report::Park { task, wait: Wait::Kind },
+                    Report::Refuse { task, error: TaskError::new("bad", "no") },
+                ]);
+            }
+            Effect::Run { task, attempt } => all.extend(ends(task, attempt)),
+            _ => {}
+        }
+    }
+    all.into_iter().map(Command::Report).collect()
+}
+
+fn ends(task: TaskNumber, attempt: u32) -> [Report; 4] {
+    let error = || TaskError::new("error", "no");
+    let outcomes = [
+        Outcome::Completed(Done::default()),
+        Outcome::Failed(error()),
+        Outcome::TimedOut(error()),
+        Outcome::Interrupted(error()),
+    ];
+    outcomes.map(|outcome| Report::Ended { task, attempt, outcome, log: LogSize::default() })
+}
+
+/// Tells on a failure by which steps it was reached.
+struct Path(Vec<String>);
+
+impl Drop for Path {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("after {}", self.0.join("; "));
+        }
+    }
+}
+
+fn explore(walk: &Walk, depth: usize, path: &mut Path) -> u64 {
+    let len = asked().len() + reported(walk).len();
+    let mut states = 0;
+    for at in 0..len {
+        // Commands cannot be copied, so each is made anew.
+        let mut commands = asked();
+        commands.extend(reported(walk));
+        let command = commands.swap_remove(at);
+        path.0.push(format!("{command:?}"));
+        let mut next = walk.clone();
+        if matches!(command, Command::Report(Report::Tick)) {
+            next.sleep();
+        }
+        // What changes nothing leads nowhere new.
+        if next.give(command).is_ok_and(|events| !events.is_empty()) {
+            states += 1;
+            if depth > 1 {
+                states += explore(&next, depth - 1, path);
+            } else {
+                next.must_end();
+            }
+        }
+        path.0.pop();
+    }
+    states
+}
+
+#[test]
+fn every_short_history_obeys_the_laws_and_can_be_ended() {
+    let depth = DEPTH + usize::from(setting("ANNALS_WALK_COMMANDS").is_some());
+    for draft in drafts() {
+        let mut path = Path(Vec::new());
+        let states = explore(&Walk::of(draft, 1), depth, &mut path);
+        println!("{states} histories");
+        assert!(states > 1_000);
+    }
+}

@@ -1,0 +1,126 @@
+//! Ctrl-C, kill, and a reader that goes away.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::common::{Place, finish, signal};
+
+/// One task that marks that it runs, and ends once the file `go` is there.
+fn waits() -> Place {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        format!(
+            "name: waits\ntasks:\n  - id: wait\n    kind: shell\n    input:\n      \
+             script: |\n        touch {dir}/runs\n        \
+             until [ -e {dir}/go ]; do sleep 0.02; done\n",
+            dir = place.path("").display()
+        ),
+    );
+    place
+}
+
+#[test]
+fn ctrl_c_pauses_and_the_next_run_goes_on() {
+    let place = waits();
+    let child = place.start(&["run", "plan.yaml"]);
+    place.wait_for("runs");
+    signal(&child, Signal::INT);
+    let answer = finish(child).expect(130);
+    for words in
+        ["stopping what runs", "interrupted", "paused: 0 of 1 task ", "annals run plan.yaml"]
+    {
+        assert!(answer.stdout.contains(words), "{words}: {}", answer.stdout);
+    }
+    let id = place.newest_id();
+    let job = place.json(&["show", &id]);
+    assert_eq!(job["status"], "paused");
+    assert_eq!(job["tasks"][0]["attempts"][0]["outcome"], "interrupted");
+    place.write("go", "");
+    place.annals(&["run", "plan.yaml"]).expect(0);
+    assert_eq!(place.newest_id(), id);
+}
+
+#[test]
+fn sigterm_pauses_too() {
+    let place = waits();
+    let child = place.start(&["run", "plan.yaml", "--json"]);
+    place.wait_for("runs");
+    signal(&child, Signal::TERM);
+    let answer = finish(child).expect(143);
+    let last = answer.stdout.lines().last().unwrap();
+    let snapshot: serde_json::Value = serde_json::from_str(last).unwrap();
+    assert_eq!(snapshot["status"], "paused");
+}
+
+#[test]
+fn a_second_ctrl_c_leaves_at_once() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        format!(
+            "name: stubborn\ntasks:\n  - id: wait\n    kind: shell\n    input:\n      \
+             script: |\n        trap 'touch {dir}/told' TERM\n        touch {dir}/runs\n        \
+             while true; do sleep 0.02 || true; done\n",
+            dir = place.path("").display()
+        ),
+    );
+    let child = place.start(&["run", "plan.yaml"]);
+    place.wait_for("runs");
+    signal(&child, Signal::INT);
+    place.wait_for("told");
+    let begun = Instant::now();
+    signal(&child, Signal::INT);
+    let answer = finish(child).expect(130);
+    assert!(begun.elapsed() < Duration::from_secs(5), "the grace is not waited for");
+    assert!(answer.stderr.contains("left at once"), "{}", answer.stderr);
+}
+
+#[test]
+fn a_killed_run_goes_on_with_the_next() {
+    let place = waits();
+    let mut child = place.start(&["run", "plan.yaml"]);
+    place.wait_for("runs");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let id = place.newest_id();
+    let shown = place.annals(&["show", &id]).expect(0).stdout;
+    assert!(shown.contains("task wait ran when its engine ended"), "{shown}");
+    place.write("go", "");
+    let answer = place.annals(&["run", "plan.yaml"]).expect(0);
+    for words in ["was running, goes on", "attempt 1 was lost", "completed"] {
+        assert!(answer.stdout.contains(words), "{words}: {}", answer.stdout);
+    }
+    let job = place.json(&["show", &id]);
+    assert_eq!(job["tasks"][0]["attempts"][0]["outcome"], "lost");
+    assert_eq!(job["tasks"][0]["attempts"][1]["outcome"], "completed");
+}
+
+#[test]
+fn a_run_outlives_the_reader_of_its_output() {
+    let place = waits();
+    let mut child = place.start(&["run", "plan.yaml"]);
+    place.wait_for("runs");
+    drop(child.stdout.take());
+    place.write("go", "");
+    let answer = finish(child).expect(0);
+    assert!(answer.stderr.is_empty(), "{}", answer.stderr);
+    assert_eq!(place.newest()["status"], "completed");
+}
+
+#[test]
+fn a_closed_pipe_ends_a_listing_quietly() {
+    let place = Place::new();
+    place.write("plan.yaml", "name: x\ntasks: [{id: a, kind: noop}]\n");
+    place.annals(&["run", "plan.yaml"]).expect(0);
+    let id = place.newest_id();
+    for args in
+        [&["list"][..], &["events", &id], &["show", &id], &["--help"], &["completions", "bash"]]
+    {
+        let mut child = place.start(args);
+        drop(child.stdout.take());
+        let answer = finish(child).expect(0);
+        assert!(answer.stderr.is_empty(), "{args:?}: {}", answer.stderr);
+    }
+}
