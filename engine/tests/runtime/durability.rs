@@ -12,7 +12,8 @@ use annals_tasks_sdk::{Payload, TaskContext, TaskId};
 use tokio::task::JoinHandle;
 
 use super::support::{
-    Gate, HandClock, Tally, World, cancel, laws, loops, nothing, plan, submit, task, until, within,
+    Gate, HandClock, Tally, World, cancel, kill, laws, loops, nothing, plan, submit, task, until,
+    within,
 };
 
 /// Asks in the background, and lets the question arrive.
@@ -190,6 +191,37 @@ async fn after_a_failed_append_nothing_is_acknowledged() {
         assert!(within(engine.shutdown()).await.is_err());
         is_stopped(&jobs[0]).await;
         drop((engine, std::mem::take(&mut jobs)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_append_is_told_to_those_who_wait_and_have_written_nothing() {
+    let (world, clock) = (World::in_memory(), HandClock::new());
+    let start = || within(world.engine_at(&clock).loops(3).start());
+    let engine = start().await.unwrap();
+    let mut jobs = Vec::new();
+    for _ in 0..12 {
+        let text = r#"{"id": "a", "kind": "sleep", "input": {"for": "1h"}}"#;
+        let job = submit(&engine, plan(text)).await;
+        until(&job, |now| now.job.due().is_some()).await;
+        jobs.push(job.id());
+    }
+    kill(engine).await;
+    // The loops of this one have nothing to write.
+    let engine = start().await.unwrap();
+    let mut waiting = Vec::new();
+    for &id in &jobs {
+        let job = engine.job(id);
+        waiting.push(ask(async move { job.ended().await.map(drop) }).await);
+    }
+    world.gate.fail(1, Fault::Before);
+    let failed = within(engine.job(jobs[0]).command(Command::Cancel, Ask::default())).await;
+    assert!(failed.is_err());
+    for waiting in waiting {
+        match within(waiting).await.unwrap() {
+            Err(JobError::Engine(EngineError::OutcomeUnknown(_))) => {}
+            other => panic!("{other:?}"),
+        }
     }
 }
 

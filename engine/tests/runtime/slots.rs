@@ -9,8 +9,8 @@ use annals_engine::runtime::{Builder, Engine, JobHandle};
 use annals_tasks_sdk::{Payload, TaskContext, TaskError, TaskResult};
 
 use super::support::{
-    Gate, Store, Tally, World, cancel, kill, laws, loops, nothing, outcomes, pause, plan,
-    status_of, submit, task, until, within,
+    Gate, HandClock, Store, Tally, World, cancel, kill, laws, loops, nothing, outcomes, pause,
+    plan, status_of, submit, task, until, within,
 };
 
 async fn ended(job: &JobHandle) -> Job {
@@ -98,7 +98,7 @@ async fn many_parallel_tasks_of_one_job_all_start() {
     // More than a job has in queues at a time, beside a timer: all must come to life, since each
     // waits for all others.
     for loops in loops() {
-        let (world, tally) = (World::in_memory(), Tally::new());
+        let (world, clock, tally) = (World::in_memory(), HandClock::new(), Tally::new());
         let counted = tally.clone();
         let meet = move |_cx: TaskContext, input: Payload| {
             let tally = counted.clone();
@@ -108,16 +108,17 @@ async fn many_parallel_tasks_of_one_job_all_start() {
                 Ok(input)
             }
         };
-        let engine = world.engine().loops(loops).slots(1000).task(task("meet"), meet).start();
-        let engine = within(engine).await.unwrap();
+        let engine = world.engine_at(&clock).loops(loops).slots(1000).task(task("meet"), meet);
+        let engine = within(engine.start()).await.unwrap();
         let one = |n| format!(r#"{{"id": "t{n}", "kind": "meet", "needs": []}}"#);
         let mut tasks: Vec<String> = (0..200).map(one).collect();
-        tasks.insert(
-            0,
-            r#"{"id": "s", "kind": "sleep", "input": {"for": "1ms"}, "needs": []}"#.into(),
-        );
+        // Nothing looks at the job for the sake of this one while the others wait.
+        let sleep = r#"{"id": "s", "kind": "sleep", "input": {"for": "1h"}, "needs": []}"#;
+        tasks.insert(0, sleep.into());
         let job = submit(&engine, plan(&tasks.join(","))).await;
-        assert_eq!(ended(&job).await.status(), JobStatus::Completed);
+        until(&job, |now| now.job.counts().completed == 200).await;
+        cancel(&job).await;
+        assert_eq!(ended(&job).await.status(), JobStatus::Cancelled);
     }
 }
 
