@@ -260,6 +260,8 @@ async fn what_was_accepted_during_a_shutdown_holds() {
         drop(engine);
         let engine = within(world.engine().loops(2).start()).await.unwrap();
         assert!(accepted.len() >= 50);
+        let there = within(engine.jobs(None, usize::MAX)).await.unwrap().len();
+        assert_eq!(there, accepted.len(), "what was not accepted is not there");
         for id in accepted {
             let end = within(engine.job(id).ended()).await.expect("it is there");
             assert!(outcomes(&end.job, "a").iter().all(|outcome| *outcome != "lost"));

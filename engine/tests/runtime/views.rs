@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use annals_engine::Ask;
 use annals_engine::job::{Command, JobStatus, TaskNumber, Waiting};
-use annals_engine::log::Position;
+use annals_engine::log::{JobRow, Position};
 use annals_engine::runtime::{CommandError, Engine, JobError};
 use annals_tasks_sdk::{JobId, Payload};
 
@@ -72,6 +72,7 @@ async fn thousands_of_jobs_wait_although_few_are_loaded() {
         );
         clock.advance(Duration::from_millis(1));
         engine.look();
+        until_listed(&engine, |row| row.status.is_ended()).await;
         for &id in &ids {
             let status = within(engine.job(id).ended()).await.unwrap().job.status();
             let expected = if id == ids[0] { JobStatus::Cancelled } else { JobStatus::Completed };
@@ -85,6 +86,22 @@ async fn thousands_of_jobs_wait_although_few_are_loaded() {
         }
         within(engine.shutdown()).await.unwrap();
     }
+}
+
+/// Waits until the list shows every job as wanted. To ask for a job would load it; this does not.
+async fn until_listed(engine: &Engine, holds: impl Fn(&JobRow) -> bool) {
+    within(async {
+        let mut before = None;
+        loop {
+            let page = engine.jobs(before, 100).await.unwrap();
+            match page.last() {
+                None => return,
+                Some(last) if page.iter().all(&holds) => before = Some(last.job),
+                Some(_) => tokio::task::yield_now().await,
+            }
+        }
+    })
+    .await;
 }
 
 /// All jobs, page by page.
@@ -209,16 +226,7 @@ async fn a_kind_that_is_registered_again_is_found_behind_the_views() {
         );
         kill(engine).await;
         let engine = within(start().task(task("late"), nothing).start()).await.unwrap();
-        // It goes on by itself: to ask for the job would load it.
-        within(async {
-            let ended = |rows: Vec<annals_engine::log::JobRow>| {
-                rows.iter().any(|row| row.job == job && row.status == JobStatus::Completed)
-            };
-            while !ended(engine.jobs(None, 1000).await.unwrap()) {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
+        until_listed(&engine, |row| row.status == JobStatus::Completed).await;
         laws(&engine.job(job)).await;
     }
 }
