@@ -95,7 +95,11 @@ async fn life(
     loops: usize,
     pace: Pace,
 ) -> bool {
-    let builder = ledger.kinds(world.engine()).loops(loops).slots(8).allow_unknown_kinds(true);
+    let mut builder = ledger.kinds(world.engine()).loops(loops).slots(8).allow_unknown_kinds(true);
+    if pace == Pace::OneByOne {
+        // Views are written between appends, and jobs are parked whenever they can be.
+        builder = builder.views_every(3).resident(0);
+    }
     let engine = match within(builder.start()).await {
         Ok(engine) => engine,
         Err(StartError::Engine(EngineError::OutcomeUnknown(_))) => return false,
