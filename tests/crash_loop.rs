@@ -13,14 +13,19 @@ use annals_engine::job::{AttemptOutcome, Event, Job, JobStatus, LossRule, Origin
 use annals_engine::{Engine, Mode, Submission, log};
 use annals_tasks_sdk::plan::{Plan, TaskSpec};
 use annals_tasks_sdk::{KindName, TaskContext, TaskId, TaskKind, TaskResult};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 const ENGINE: &str = "--be-an-engine";
 const INNOCENTS: usize = 20;
-const POISONS: [&str; 2] = [ABORT.name(), OVERFLOW.name()];
+const POISONS: [&str; 3] = [ABORT.name(), OVERFLOW.name(), EXHAUST.name()];
 
 const STEADY: TaskKind<(), u32> = TaskKind::new("steady");
 const ABORT: TaskKind<(), ()> = TaskKind::new("abort");
 const OVERFLOW: TaskKind<(), ()> = TaskKind::new("overflow");
+const EXHAUST: TaskKind<(), ()> = TaskKind::new("exhaust");
+
+/// What the engine that crashes may address, in bytes.
+const ADDRESS_SPACE: u64 = 16 << 30;
 
 /// Longer than a poison takes to strike, so that what runs beside it is lost with it.
 const STEADY_FOR: Duration = Duration::from_millis(150);
@@ -61,17 +66,20 @@ fn supervise(folder: &Path) -> u32 {
     }
 }
 
-/// All tasks fall under suspicion together, and then the poisons strike alone.
+/// As many as if the poisons never struck together.
 fn crashes_max() -> u32 {
     let rule = LossRule::default();
-    rule.suspect_after + u32::try_from(POISONS.len()).unwrap_or(u32::MAX) * rule.fail_after
+    u32::try_from(POISONS.len()).unwrap_or(u32::MAX) * (rule.suspect_after + rule.fail_after)
 }
 
 async fn be_an_engine(folder: &Path) {
+    let limit = Rlimit { current: Some(ADDRESS_SPACE), maximum: Some(ADDRESS_SPACE) };
+    setrlimit(Resource::As, limit).expect("a limit can be set");
     let engine = Engine::open(folder)
         .task(STEADY, steady)
         .task(ABORT, abort)
         .task(OVERFLOW, overflow)
+        .task(EXHAUST, exhaust)
         .start()
         .await
         .expect("the engine starts after any crash");
@@ -120,6 +128,15 @@ async fn overflow(_cx: TaskContext, (): ()) -> TaskResult<()> {
     tokio::time::sleep(STRIKES_AFTER).await;
     deeper(0);
     Ok(())
+}
+
+/// Takes memory until there is none, by a limit that spares the machine.
+async fn exhaust(_cx: TaskContext, (): ()) -> TaskResult<()> {
+    tokio::time::sleep(STRIKES_AFTER).await;
+    let mut taken = Vec::new();
+    loop {
+        taken.push(std::hint::black_box(Vec::<u8>::with_capacity(64 << 20)));
+    }
 }
 
 fn deeper(depth: u64) -> u64 {

@@ -5,7 +5,7 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Place, finish, until};
@@ -39,6 +39,22 @@ fi
 sleep 0.03
 echo "$ANNALS_JOB end $ANNALS_TASK $ANNALS_ATTEMPT" >> $DIR/marks
 "#;
+
+/// Without this, that nothing was left over could mean that nobody looked.
+#[test]
+fn the_steps_see_what_is_left_over() {
+    let house = House::new();
+    let mut decoy = Command::new("sleep");
+    decoy.arg("300").env("KILL_TEST", &house.mark).env("ANNALS_OUTPUT", "of another attempt");
+    let mut decoy = decoy.spawn().unwrap();
+    until("the decoy to bear its mark", || marked(&house.mark).len() == 1);
+    house.place.annals(&["run", "plan.json"]).expect(0);
+    decoy.kill().unwrap();
+    decoy.wait().unwrap();
+    let seen = house.place.read("leftovers");
+    let file = format!("/proc/{}/environ", decoy.id());
+    assert_eq!(seen.lines().filter(|line| line.ends_with(&file)).count(), STEPS, "{seen}");
+}
 
 #[test]
 fn killed_runs_go_on_until_the_plan_is_done() {

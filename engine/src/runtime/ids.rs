@@ -1,6 +1,6 @@
 //! Maps keyed by names that nobody chooses to do harm: job ids, and the program's own kinds.
 //!
-//! The ids are the engine's own UUIDv7s, half of whose bits are random, so a hash that resists
+//! The ids are the engine's own (`UUIDv7`), half of whose bits are random, so a hash that resists
 //! chosen keys would only cost time.
 
 use std::collections::{HashMap, HashSet};
