@@ -4,6 +4,7 @@
 //! turn, each waiting for its group commit, with the bytes that the engine writes. Figures are
 //! ratios of one run: `cargo bench --bench chain10`. A number of jobs in flight (`1`, `1000`,
 //! `10000`) or `memory` as argument runs that part alone.
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
 mod support;
 
@@ -56,8 +57,8 @@ async fn beside_the_model(in_flight: usize, jobs: usize) {
     ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (ratio, engine, _) = &ratios[ratios.len() / 2];
     println!(
-        "  engine / model: {:.0} % of the jobs/s, {:.2} times the time of a job; {:.0} µs CPU a job; \
-         {:.2} steps a commit",
+        "  engine / model: {:.0} % of the jobs/s, {:.2} times the time of a job; \
+         {:.0} µs CPU a job; {:.2} steps a commit",
         ratio * 100.0,
         1.0 / ratio,
         engine.cpu_micros,

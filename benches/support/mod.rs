@@ -8,7 +8,7 @@ use annals_tasks_sdk::plan::{Plan, TaskSpec};
 use annals_tasks_sdk::{KindName, Payload, TaskId};
 
 /// A plan of `tasks` tasks that do nothing, one after the other.
-pub fn chain(tasks: usize) -> Plan {
+pub(crate) fn chain(tasks: usize) -> Plan {
     let mut plan = Plan::new("chain");
     for number in 0..tasks {
         plan.tasks.push(task(number, "noop"));
@@ -17,7 +17,7 @@ pub fn chain(tasks: usize) -> Plan {
 }
 
 /// The same, with a first task that sleeps for an hour.
-pub fn sleeping_chain(tasks: usize) -> Plan {
+pub(crate) fn sleeping_chain(tasks: usize) -> Plan {
     let mut plan = chain(tasks);
     plan.tasks[0] = task(0, "sleep");
     plan.tasks[0].input = Payload::parse(r#"{"for": "1h"}"#).expect("an input");
@@ -30,29 +30,29 @@ fn task(number: usize, kind: &str) -> TaskSpec {
 }
 
 /// The processor time that this process has used.
-pub fn cpu_seconds() -> f64 {
+pub(crate) fn cpu_seconds() -> f64 {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
 }
 
 /// The memory of this process that is resident.
-pub fn resident_bytes() -> usize {
+pub(crate) fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("statm");
     let pages: usize = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("pages");
     pages * rustix::param::page_size()
 }
 
 /// What a run measured.
-pub struct Figures {
-    pub jobs_per_second: f64,
+pub(crate) struct Figures {
+    pub(crate) jobs_per_second: f64,
     /// Wall time of a job for whoever waits for it.
-    pub job_millis: f64,
-    pub cpu_micros: f64,
-    pub steps_per_commit: f64,
+    pub(crate) job_millis: f64,
+    pub(crate) cpu_micros: f64,
+    pub(crate) steps_per_commit: f64,
 }
 
 impl Figures {
-    pub fn new(
+    pub(crate) fn new(
         jobs: usize,
         in_flight: usize,
         wall: Duration,
@@ -74,8 +74,8 @@ impl fmt::Display for Figures {
         let Self { jobs_per_second, job_millis, cpu_micros, steps_per_commit } = self;
         write!(
             f,
-            "{jobs_per_second:8.0} jobs/s  {job_millis:8.2} ms a job  {cpu_micros:6.0} µs CPU a job  \
-             {steps_per_commit:7.2} steps a commit"
+            "{jobs_per_second:8.0} jobs/s  {job_millis:8.2} ms a job  \
+             {cpu_micros:6.0} µs CPU a job  {steps_per_commit:7.2} steps a commit"
         )
     }
 }

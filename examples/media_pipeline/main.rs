@@ -35,7 +35,7 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let data = PathBuf::from(arguments.next().unwrap_or_else(|| "annals-data/media".into()));
+    let data = PathBuf::from(arguments.next().unwrap_or_else(|| "media-data".into()));
     let frames = arguments.next().map_or(Ok(240), |frames| frames.parse())?;
 
     let engine = Engine::open(&data)

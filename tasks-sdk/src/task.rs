@@ -81,6 +81,12 @@ pub trait Handler: Send + Sync + 'static {
     fn ends_itself(&self) -> bool {
         false
     }
+
+    /// Whether attempts may ask for outputs of other tasks by
+    /// [`TaskContext::output_of`], beside those that their input refers to.
+    fn reads_outputs(&self) -> bool {
+        true
+    }
 }
 
 /// What a successful attempt gives.

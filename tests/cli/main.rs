@@ -9,6 +9,7 @@ mod output;
 mod run;
 mod signals;
 mod stores;
+mod terminal;
 
 use common::Place;
 

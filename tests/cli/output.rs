@@ -26,7 +26,8 @@ fn nothing_that_a_task_says_moves_the_cursor() {
     let place = Place::new();
     place.write(
         "plan.yaml",
-        "name: \"x \\u202e \\e[31m\"\ntasks:\n  - id: a\n    kind: shell\n    input:\n      script: |\n        \
+        "name: \"x \\u202e \\e[31m\"\ntasks:\n  - id: a\n    kind: shell\n    input:\n      \
+         script: |\n        \
          printf '\\033[2J bad \\033]0;title\\007\\n' >&2\n        exit 1\n",
     );
     let run = place.annals(&["run", "plan.yaml"]).expect(1);

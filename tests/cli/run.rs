@@ -25,7 +25,7 @@ fn what_has_failed_goes_on_where_it_stood() {
     let run = ["run", "plan.yaml", "--set", &set];
     let answer = place.annals(&run).expect(1);
     for words in [
-        "failed, goes on; 1 of 2 tasks are completed",
+        "had failed, goes on; 1 of 2 tasks completed",
         "second           failed",
         "exit code 7",
         "it is broken",

@@ -28,7 +28,9 @@ fn ctrl_c_pauses_and_the_next_run_goes_on() {
     place.wait_for("runs");
     signal(&child, Signal::INT);
     let answer = finish(child).expect(130);
-    for words in ["stopping what runs", "interrupted", "paused: 0 of 1", "annals run plan.yaml"] {
+    for words in
+        ["stopping what runs", "interrupted", "paused: 0 of 1 task ", "annals run plan.yaml"]
+    {
         assert!(answer.stdout.contains(words), "{words}: {}", answer.stdout);
     }
     let id = place.newest_id();
@@ -82,9 +84,14 @@ fn a_killed_run_goes_on_with_the_next() {
     place.wait_for("runs");
     child.kill().unwrap();
     child.wait().unwrap();
-    place.write("go", "");
-    place.annals(&["run", "plan.yaml"]).expect(0);
     let id = place.newest_id();
+    let shown = place.annals(&["show", &id]).expect(0).stdout;
+    assert!(shown.contains("task wait ran when its engine ended"), "{shown}");
+    place.write("go", "");
+    let answer = place.annals(&["run", "plan.yaml"]).expect(0);
+    for words in ["was running, goes on", "attempt 1 was lost", "completed"] {
+        assert!(answer.stdout.contains(words), "{words}: {}", answer.stdout);
+    }
     let job = place.json(&["show", &id]);
     assert_eq!(job["tasks"][0]["attempts"][0]["outcome"], "lost");
     assert_eq!(job["tasks"][0]["attempts"][1]["outcome"], "completed");

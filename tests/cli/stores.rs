@@ -29,12 +29,9 @@ fn where_there_is_no_store_none_is_made() {
 fn a_store_that_another_process_has_is_named_with_that_process() {
     let place = Place::new();
     let dir = place.path("").display().to_string();
-    place.write(
-        "plan.yaml",
-        format!(
-            "name: x\ntasks: [{{id: a, kind: shell, input: {{script: \"touch {dir}/runs; sleep 60\"}}}}]\n"
-        ),
-    );
+    let script = format!("touch {dir}/runs; sleep 60");
+    let task = format!("{{id: a, kind: shell, input: {{script: '{script}'}}}}");
+    place.write("plan.yaml", format!("name: x\ntasks: [{task}]\n"));
     let child = place.start(&["run", "plan.yaml"]);
     place.wait_for("runs");
     for args in [&["list"][..], &["run", "plan.yaml"], &["verify"]] {

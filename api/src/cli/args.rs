@@ -32,6 +32,11 @@ JOB is a job's id, or the beginning of one that no other job's id has.";
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Run a plan in the foreground, or go on with it.
+    ///
+    /// Goes on with the job of the same file and input if there is one that has not completed
+    /// and was not cancelled; what has completed does not run again. Ctrl-C stops what runs and
+    /// pauses the job. Where the file has changed since, nothing runs: the difference is shown,
+    /// and --job or --new says what is meant.
     Run(RunArgs),
     /// Check a plan file; run nothing.
     Validate(ValidateArgs),

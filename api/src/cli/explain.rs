@@ -62,6 +62,9 @@ fn failure(job: &Job) -> String {
 }
 
 fn waits(job: &Job) -> Vec<String> {
+    let cut_off = job
+        .live()
+        .map(|(_, task)| format!("task {} ran when its engine ended; it runs again", task.spec.id));
     let waiting = job.tasks().filter(|(_, task)| task.status() == TaskStatus::Waiting);
     let line = |task: &annals_engine::job::Task| {
         let (id, kind) = (&task.spec.id, &task.spec.kind);
@@ -74,5 +77,5 @@ fn waits(job: &Job) -> Vec<String> {
             _ => None,
         }
     };
-    waiting.filter_map(|(_, task)| line(task)).collect()
+    cut_off.chain(waiting.filter_map(|(_, task)| line(task))).collect()
 }

@@ -49,18 +49,16 @@ fn no_such_job(text: &str) -> CliError {
 /// The first few jobs whose ids begin with `prefix`.
 async fn matching(engine: &Engine, prefix: &str) -> Result<Vec<JobId>, CliError> {
     const SHOWN: usize = 5;
-    let (mut found, mut before) = (Vec::new(), None);
-    loop {
-        let rows = engine.jobs(before, PAGE).await?;
-        let Some(last) = rows.last() else { return Ok(found) };
-        before = Some(last.job);
-        let ids = rows.iter().map(|row| row.job);
-        found.extend(ids.filter(|id| id.to_string().starts_with(prefix)));
-        if found.len() >= SHOWN {
-            found.truncate(SHOWN);
-            return Ok(found);
-        }
-    }
+    let digits = prefix.replace('-', "");
+    let bound = |digit: char| {
+        let padded: String = digits.chars().chain(std::iter::repeat(digit)).take(32).collect();
+        u128::from_str_radix(&padded, 16).unwrap_or_default()
+    };
+    // Ids sort as numbers, so those with one beginning lie together.
+    let before = bound('f').checked_add(1).map(JobId::from_u128);
+    let rows = engine.jobs(before, SHOWN).await?;
+    let ids = rows.iter().map(|row| row.job);
+    Ok(ids.filter(|id| id.to_string().starts_with(prefix)).collect())
 }
 
 /// A job and its snapshot in a store that nothing runs on.

@@ -44,6 +44,11 @@ pub(super) fn brief(message: &str) -> String {
     }
 }
 
+/// `1 task`, `2 tasks`.
+pub(super) fn tasks(count: u32) -> String {
+    if count == 1 { "1 task".into() } else { format!("{count} tasks") }
+}
+
 /// A duration as short as it can be read: `0.3 s`, `12 s`, `2m 05s`, `1h 02m`.
 pub(super) fn duration(duration: Duration) -> String {
     let (millis, seconds) = (duration.as_millis(), duration.as_secs());

@@ -9,7 +9,7 @@ use annals_tasks_sdk::plan::{Limits, Plan, PlanErrors};
 use super::Session;
 use super::args::ValidateArgs;
 use super::error::{CliError, Exit};
-use super::text::plain;
+use super::text::{plain, tasks};
 use crate::plan_file::{Overrides, PlanFile};
 
 pub(super) async fn validate(args: &ValidateArgs, mut session: Session) -> Result<Exit, CliError> {
@@ -18,8 +18,8 @@ pub(super) async fn validate(args: &ValidateArgs, mut session: Session) -> Resul
         let plan = crate::json::compact(plan.to_json().as_str());
         session.out.line(format!(r#"{{"valid":true,"plan":{plan}}}"#));
     } else {
-        let (name, tasks) = (plain(&plan.name), plan.tasks.len());
-        session.out.line(format!("valid: {name}, {tasks} tasks"));
+        let count = u32::try_from(plan.tasks.len()).unwrap_or(u32::MAX);
+        session.out.line(format!("valid: {}, {}", plain(&plan.name), tasks(count)));
     }
     Ok(Exit::Done)
 }

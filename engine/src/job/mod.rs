@@ -1,7 +1,7 @@
 //! The job state machine: pure. Nothing below does I/O, reads a clock, draws a random number or
 //! awaits; all of that comes in with the command.
 //!
-//! Three total functions make it up: [`decide`] turns a command into events, [`Job::evolve`]
+//! Three total functions make it up: [`decide()`] turns a command into events, [`Job::evolve`]
 //! takes an event in, and [`Job::effects`] tells what the runtime must do. [`step`] strings the
 //! first two together.
 

@@ -12,4 +12,8 @@ impl Handler for Noop {
     async fn call(&self, _cx: TaskContext, _input: Payload) -> TaskResult<Done> {
         Ok(Done::default())
     }
+
+    fn reads_outputs(&self) -> bool {
+        false
+    }
 }

@@ -44,7 +44,7 @@ struct Carried {
     grace: Duration,
     token: CancellationToken,
     live: LiveCell,
-    outputs: Arc<Outputs>,
+    outputs: Option<Arc<Outputs>>,
     log: AttemptLog,
 }
 
@@ -61,14 +61,15 @@ impl Attempt {
     pub(super) fn new(
         shared: &Arc<Shared>,
         home: usize,
-        executor: &Executor,
+        executor: &mut Executor,
         task: TaskNumber,
     ) -> Option<Self> {
+        let kind = shared.registry.behaviour(executor.job.task(task)?.spec.kind.as_str());
+        let Some(Behaviour::Run { handler, .. }) = kind else { return None };
+        let outputs = handler.reads_outputs().then(|| executor.outputs());
         let job = &executor.job;
         let running = executor.running(task)?;
-        let task = job.task(running.task)?;
-        let kind = shared.registry.behaviour(task.spec.kind.as_str());
-        let Some(Behaviour::Run { handler, .. }) = kind else { return None };
+        let task = job.task(task)?;
         let policy = &task.spec.policy;
         let id = AttemptId {
             job: job.id(),
@@ -88,7 +89,7 @@ impl Attempt {
             grace: policy.cancel_grace.unwrap_or(GRACE),
             token: running.token.clone(),
             live: Arc::clone(&running.live),
-            outputs: Arc::clone(&executor.outputs),
+            outputs,
             log,
         })))
     }
@@ -305,7 +306,7 @@ impl Host for Carried {
     }
 
     fn output_of(&self, task: &str) -> Option<Payload> {
-        self.outputs.get(task)
+        self.outputs.as_ref().and_then(|outputs| outputs.get(task))
     }
 
     fn log(&self, stream: Stream, bytes: &[u8]) {

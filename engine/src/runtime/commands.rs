@@ -141,15 +141,8 @@ impl Loop {
 
     pub(super) fn on_head(&mut self, id: JobId, reply: Reply<Result<Position, JobError>>) {
         // Events of the present turn are in a row of their own, which is not counted yet.
-        let action = match self.load(id) {
-            Ok(executor) => {
-                let row = executor.head.row;
-                answer(reply, Ok(row))
-            }
-            Err(error) => answer(reply, Err(error)),
-        };
-        self.after_events_of(id, action);
-        self.touch(id);
+        let head = self.known_head(id).and_then(|head| head.map_or_else(|| self.head_of(id), Ok));
+        self.after_events_of(id, answer(reply, head.map(|head| head.row)));
     }
 
     pub(super) fn on_changed(
@@ -163,7 +156,11 @@ impl Loop {
                 let seq = executor.durable_seq;
                 self.after_events_of(id, answer(reply, Ok(seq)));
             }
-            Ok(executor) => executor.watchers.push((after, reply)),
+            Ok(executor) => {
+                // Whoever asked before may have stopped waiting.
+                executor.watchers.retain(|(_, reply)| !reply.is_closed());
+                executor.watchers.push((after, reply));
+            }
             Err(error) => self.after_events_of(id, answer(reply, Err(error))),
         }
         self.touch(id);
@@ -178,7 +175,10 @@ impl Loop {
                 let snapshot = executor.snapshot();
                 self.after_events_of(id, answer(reply, Ok(snapshot)));
             }
-            Ok(executor) => executor.end_watchers.push(reply),
+            Ok(executor) => {
+                executor.end_watchers.retain(|reply| !reply.is_closed());
+                executor.end_watchers.push(reply);
+            }
             Err(error) => self.after_events_of(id, answer(reply, Err(error))),
         }
         self.touch(id);
@@ -317,15 +317,9 @@ impl Loop {
 
     /// The executor of a job, loaded from the log where it must be.
     pub(super) fn load(&mut self, id: JobId) -> Result<&mut Executor, JobError> {
-        if let Some(why) = self.broken.get(&id) {
-            return Err(JobError::Unreadable { job: id, why: why.clone() });
-        }
-        let head = match self.entries.get(&id) {
-            Some(Entry::Loaded(_)) => None,
-            Some(Entry::Parked(Parked { head })) => Some(*head),
-            None => Some(self.head_of(id)?),
-        };
-        if let Some(head) = head {
+        let known = self.known_head(id)?;
+        if !matches!(self.entries.get(&id), Some(Entry::Loaded(_))) {
+            let head = known.map_or_else(|| self.head_of(id), Ok)?;
             let job = recovery::load(&*self.shared.reader, id, head)?;
             let mut executor = Executor::new(job, head);
             // What is parked or has ended had nothing alive.
@@ -337,6 +331,17 @@ impl Loop {
             Some(Entry::Loaded(executor)) => Ok(executor),
             _ => Err(JobError::NotFound(id)),
         }
+    }
+
+    /// Where the history of an open job stands.
+    fn known_head(&self, id: JobId) -> Result<Option<Head>, JobError> {
+        if let Some(why) = self.broken.get(&id) {
+            return Err(JobError::Unreadable { job: id, why: why.clone() });
+        }
+        Ok(self.entries.get(&id).map(|entry| match entry {
+            Entry::Loaded(executor) => executor.head,
+            Entry::Parked(Parked { head }) => *head,
+        }))
     }
 
     /// Where the history of a job stands that is neither loaded nor parked: an ended one.

@@ -35,13 +35,15 @@ impl Loop {
     fn reconcile(&mut self, id: JobId) {
         let rule = self.shared.settings.losses;
         loop {
-            if self.broken.contains_key(&id) {
+            if !self.broken.is_empty() && self.broken.contains_key(&id) {
                 return;
             }
             let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { return };
             // What is alive, with a stop for each, and a time; then the wants.
             let most = executor.job.live().count() * 2 + 1 + WANTS_MAX;
-            let effects: Vec<Effect> = executor.job.effects(self.now, rule).take(most).collect();
+            let mut effects = std::mem::take(&mut self.effects);
+            effects.clear();
+            effects.extend(executor.job.effects(self.now, rule).take(most));
             let mut wake = None;
             let mut changed = false;
             for effect in &effects {
@@ -62,7 +64,11 @@ impl Loop {
             }
             self.agenda.set(id, wake);
             if !changed {
-                return self.drop_stale_wants(id, &effects);
+                self.drop_stale_wants(id, &effects);
+            }
+            self.effects = effects;
+            if !changed {
+                return;
             }
         }
     }

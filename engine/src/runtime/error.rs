@@ -61,6 +61,14 @@ pub enum CommandError {
         /// The job's seq.
         found: u64,
     },
+    /// What came with it is too large to be kept.
+    #[error("the command carries {bytes} bytes, more than the limit of {limit} (`payload_bytes`)")]
+    TooLarge {
+        /// How many bytes of text came with it.
+        bytes: usize,
+        /// How many may.
+        limit: usize,
+    },
     /// The job cannot answer.
     #[error(transparent)]
     Job(#[from] JobError),

@@ -10,7 +10,7 @@ use super::error::JobError;
 use super::ids::JobMap;
 use super::message::{LiveCell, Reply, Snapshot};
 use super::pool::PoolId;
-use crate::job::{Event, Job, JobStatus, Recorded, TaskNumber};
+use crate::job::{Event, Job, JobStatus, Recorded, Task, TaskNumber};
 use crate::log::{Head, JobRow, Ticket};
 
 /// What drives one open job.
@@ -31,9 +31,10 @@ pub(super) struct Executor {
     pub(super) running: Vec<Running>,
     /// Tasks that wait for a slot, and the one they hold already.
     pub(super) wanting: Vec<Wanting>,
-    pub(super) outputs: Arc<Outputs>,
-    /// Outputs that are not durable yet, with the seq of their event.
-    unshown: VecDeque<(u64, TaskId, Payload)>,
+    /// The outputs that attempts may ask for, once one that does has started.
+    outputs: Option<Arc<Outputs>>,
+    /// Tasks whose outputs are not durable yet, with the seq of their event.
+    unshown: VecDeque<(u64, TaskNumber)>,
     pub(super) watchers: Vec<(u64, Reply<Result<u64, JobError>>)>,
     pub(super) end_watchers: Vec<Reply<Result<Snapshot, JobError>>>,
     /// Whether what was alive when the engine started has been declared lost.
@@ -82,7 +83,6 @@ pub(super) struct Wanting {
 
 impl Executor {
     pub(super) fn new(job: Job, head: Head) -> Self {
-        let outputs = Arc::new(Outputs::of(&job));
         Self {
             durable_seq: head.seq,
             job: Arc::new(job),
@@ -92,7 +92,7 @@ impl Executor {
             ticket: Ticket::default(),
             running: Vec::new(),
             wanting: Vec::new(),
-            outputs,
+            outputs: None,
             unshown: VecDeque::new(),
             watchers: Vec::new(),
             end_watchers: Vec::new(),
@@ -109,12 +109,10 @@ impl Executor {
     /// Takes the events of a step in.
     pub(super) fn add(&mut self, events: Vec<Recorded>) {
         for recorded in &events {
-            if let Event::TaskCompleted { task, output, .. }
-            | Event::TaskSkipped { task, output: Some(output) } = &recorded.event
-                && let Some(task) = self.job.task(*task)
+            if let Event::TaskCompleted { task, .. }
+            | Event::TaskSkipped { task, output: Some(_) } = &recorded.event
             {
-                let id = task.spec.id.clone();
-                self.unshown.push_back((recorded.seq, id, output.clone()));
+                self.unshown.push_back((recorded.seq, *task));
             }
         }
         self.fresh.extend(events);
@@ -122,11 +120,26 @@ impl Executor {
 
     /// Lets attempts see the outputs that are durable by now.
     pub(super) fn show_outputs(&mut self) {
-        while let Some((_, task, output)) =
-            self.unshown.pop_front_if(|(seq, ..)| *seq <= self.durable_seq)
-        {
-            self.outputs.insert(task, output);
+        let durable = self.durable_seq;
+        while let Some((_, task)) = self.unshown.pop_front_if(|(seq, _)| *seq <= durable) {
+            if let (Some(outputs), Some(task)) = (&self.outputs, self.job.task(task)) {
+                outputs.show(task);
+            }
         }
+    }
+
+    /// The outputs that are durable, for an attempt that may ask for them.
+    pub(super) fn outputs(&mut self) -> Arc<Outputs> {
+        let (job, unshown) = (&self.job, &self.unshown);
+        let shown = self.outputs.get_or_insert_with(|| {
+            let outputs = Outputs::default();
+            let is_shown = |number: &TaskNumber| unshown.iter().all(|(_, other)| other != number);
+            for (_, task) in job.tasks().filter(|(number, _)| is_shown(number)) {
+                outputs.show(task);
+            }
+            Arc::new(outputs)
+        });
+        Arc::clone(shown)
     }
 
     pub(super) fn running(&self, task: TaskNumber) -> Option<&Running> {
@@ -137,8 +150,8 @@ impl Executor {
     pub(super) fn is_idle(&self) -> bool {
         self.running.is_empty()
             && self.wanting.is_empty()
-            && self.watchers.is_empty()
-            && self.end_watchers.is_empty()
+            && self.watchers.iter().all(|(_, reply)| reply.is_closed())
+            && self.end_watchers.iter().all(Reply::is_closed)
             && self.fresh.is_empty()
             && self.durable_seq == self.head.seq
     }
@@ -210,15 +223,11 @@ pub(super) type Entries = JobMap<Entry>;
 pub(super) struct Outputs(Mutex<HashMap<TaskId, Payload>>);
 
 impl Outputs {
-    fn of(job: &Job) -> Self {
-        let known = job.tasks().filter_map(|(_, task)| {
-            task.output().map(|output| (task.spec.id.clone(), output.clone()))
-        });
-        Self(Mutex::new(known.collect()))
-    }
-
-    fn insert(&self, task: TaskId, output: Payload) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(task, output);
+    fn show(&self, task: &Task) {
+        if let Some(output) = task.output() {
+            let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            shown.insert(task.spec.id.clone(), output.clone());
+        }
     }
 
     pub(super) fn get(&self, task: &str) -> Option<Payload> {

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::engine::{Engine, Shared, blocking};
 use super::error::{CommandError, EngineError, JobError};
 use super::message::{Answer, Ask, Message, Snapshot};
-use crate::job::{Command, Failure, JobStatus, Recorded};
+use crate::job::{Command, Failure, JobStatus, Origin, Recorded};
 use crate::log::{Position, history};
 
 /// A job of an engine. Cloning is cheap.
@@ -55,6 +55,10 @@ impl JobHandle {
     /// Asks something of the job. What it did is durable when this returns.
     pub async fn command(&self, command: Command, ask: Ask) -> Result<Answer, CommandError> {
         let ((shared, home), job) = (self.shared(), self.job);
+        let (bytes, limit) = (weight(&command, &ask), shared.settings.limits.payload_bytes);
+        if bytes > limit {
+            return Err(CommandError::TooLarge { bytes, limit });
+        }
         shared.ask(home, |reply| Message::Command { job, command, ask, reply }).await?
     }
 
@@ -105,6 +109,17 @@ impl JobHandle {
         let events = events.filter(|(recorded, _)| recorded.seq > after).take(limit);
         Ok(events.map(|(recorded, (position, hash))| Logged { position, hash, recorded }).collect())
     }
+}
+
+/// How many bytes of free text a command brings along.
+fn weight(command: &Command, ask: &Ask) -> usize {
+    let output = match command {
+        Command::Skip { output: Some(output), .. } => output.as_str().len(),
+        _ => 0,
+    };
+    let Origin { actor, request_id, reason } = &ask.origin;
+    let texts = [actor, request_id, reason].into_iter().flatten();
+    output + texts.map(|text| text.len()).sum::<usize>()
 }
 
 /// A job whose output has a type.

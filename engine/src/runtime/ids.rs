@@ -1,6 +1,6 @@
-//! Maps keyed by job ids.
+//! Maps keyed by names that nobody chooses to do harm: job ids, and the program's own kinds.
 //!
-//! The ids are the engine's own UUIDv7s, half of whose bits are random, so a hash that resists
+//! The ids are the engine's own (`UUIDv7`), half of whose bits are random, so a hash that resists
 //! chosen keys would only cost time.
 
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,7 @@ pub(super) type JobMap<T> = HashMap<JobId, T, BuildHasherDefault<IdHasher>>;
 /// A set of job ids.
 pub(super) type JobSet = HashSet<JobId, BuildHasherDefault<IdHasher>>;
 
-/// Mixes what it is given by multiplication.
+/// Mixes what it is given by multiplication: fast, and of no use against chosen keys.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct IdHasher(u64);
 

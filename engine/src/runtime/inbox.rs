@@ -98,12 +98,12 @@ impl Outbox {
                 break;
             }
             let patience = if there == 0 { at_most } else { worth.patience.min(at_most) };
-            let waited = begin.elapsed();
-            if waited >= patience {
+            let Some(left) = patience.checked_sub(begin.elapsed()).filter(|left| !left.is_zero())
+            else {
                 break;
-            }
+            };
             state.sleeps_until = Some(if there == 0 { 1 } else { worth.messages });
-            let waited = self.0.wake.wait_timeout(state, patience - waited);
+            let waited = self.0.wake.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             state.sleeps_until = None;
         }
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_turn_is_taken_when_it_is_worth_one() {
         let (inbox, outbox) = inbox();
-        let day = Duration::from_secs(86_400);
+        let day = Duration::from_hours(24);
         let mut taken = Vec::new();
         for _ in 0..5 {
             assert!(inbox.send(look()));

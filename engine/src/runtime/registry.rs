@@ -1,12 +1,14 @@
 //! The registry: which kinds and workflows this engine has.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use annals_tasks_sdk::flow::PlanMaker;
 use annals_tasks_sdk::plan::{Plan, PlanError, PlanErrors};
 use annals_tasks_sdk::{Handler, near};
 
+use super::ids::IdHasher;
 use super::pool::PoolId;
 
 /// How tasks of a kind are brought about.
@@ -20,7 +22,8 @@ pub(super) enum Behaviour {
 /// Which kinds and workflows this engine has.
 #[derive(Default)]
 pub(super) struct Registry {
-    pub(super) kinds: HashMap<String, Behaviour>,
+    /// Looked up for every start of a task. The program itself chooses the names.
+    pub(super) kinds: HashMap<String, Behaviour, BuildHasherDefault<IdHasher>>,
     pub(super) workflows: HashMap<String, Arc<dyn PlanMaker>>,
 }
 

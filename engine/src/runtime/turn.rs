@@ -20,7 +20,7 @@ use super::ids::{JobMap, JobSet};
 use super::message::{Envelope, Message};
 use super::pool::Waiter;
 use super::views::Round;
-use crate::job::{Command, Context, Origin, Recorded, Report, StepError, step};
+use crate::job::{Command, Context, Effect, Origin, Recorded, Report, StepError, step};
 use crate::log::{
     CodecError, Durable, Head, JobRow, LogError, Position, Row, Stopped, Ticket, encode_row,
 };
@@ -51,6 +51,8 @@ pub(super) struct Loop {
     /// What is to be done when commits are durable, in their order.
     pub(super) pending: VecDeque<(Ticket, Action)>,
     pub(super) durable: Ticket,
+    /// Room for the effects of the job that is being reconciled.
+    pub(super) effects: Vec<Effect>,
     /// Attempts whose start has become durable in this turn.
     pub(super) starting: Vec<Attempt>,
     /// The last commit that the loop had a part in.
@@ -89,6 +91,7 @@ impl Loop {
             ready: Vec::new(),
             pending: VecDeque::new(),
             durable: Ticket::default(),
+            effects: Vec::new(),
             starting: Vec::new(),
             last: Ticket::default(),
             rounds: Vec::new(),
@@ -124,10 +127,18 @@ impl Loop {
     pub(super) fn turn(&mut self, messages: impl Iterator<Item = Envelope>) {
         self.now = self.shared.clock.now();
         self.started = 0;
+        if let Some(EngineError::OutcomeUnknown(error)) = self.shared.failure.get()
+            && self.failed.is_none()
+        {
+            // Another loop was told before this one.
+            self.fail(Some(Arc::clone(error)));
+        }
         for envelope in messages {
             self.handle(envelope.message);
             drop(envelope.permit);
         }
+        // What has become durable comes before answers that rest on it.
+        self.act();
         while self.dispatching
             && let Some(job) = self.agenda.take_due(self.now)
         {

@@ -5,6 +5,7 @@
 //! after a minute.
 
 mod crash;
+mod damage;
 mod durability;
 mod panics;
 mod shutdown;

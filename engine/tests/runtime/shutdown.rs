@@ -11,8 +11,8 @@ use annals_engine::runtime::{
 use annals_tasks_sdk::{Payload, TaskContext};
 
 use super::support::{
-    Gate, HandClock, Store, Tally, World, laws, loops, nothing, outcomes, plan, status_of, submit,
-    task, until, within,
+    Gate, HandClock, Store, Tally, World, kill, laws, loops, nothing, outcomes, plan, status_of,
+    submit, task, until, within,
 };
 
 const DRAIN: Duration = Duration::from_secs(15);
@@ -50,10 +50,6 @@ fn kinds(engine: Builder, tally: &Tally, gate: &Gate) -> Builder {
     };
     let engine = engine.task(task("wait"), wait).task(task("obey"), obey);
     engine.task(task("block"), block).task(task("ok"), nothing)
-}
-
-async fn kill(engine: Engine) {
-    within(tokio::task::spawn_blocking(move || drop(engine))).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

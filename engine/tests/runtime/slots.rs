@@ -9,8 +9,8 @@ use annals_engine::runtime::{Builder, Engine, JobHandle};
 use annals_tasks_sdk::{Payload, TaskContext, TaskError, TaskResult};
 
 use super::support::{
-    Gate, Store, Tally, World, cancel, laws, loops, nothing, outcomes, pause, plan, status_of,
-    submit, task, until, within,
+    Gate, Store, Tally, World, cancel, kill, laws, loops, nothing, outcomes, pause, plan,
+    status_of, submit, task, until, within,
 };
 
 async fn ended(job: &JobHandle) -> Job {
@@ -217,10 +217,6 @@ impl Poisoned {
         };
         self.world.engine().loops(loops).task(task("poison"), poison).task(task("ok"), innocent)
     }
-}
-
-async fn kill(engine: Engine) {
-    within(tokio::task::spawn_blocking(move || drop(engine))).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -26,18 +26,28 @@ enum Xtask {
         #[arg(long)]
         seed: Option<u64>,
     },
+    /// Processes that write a log, killed at random moments.
+    Kill {
+        /// How many to kill in each of the two tests.
+        #[arg(long, default_value_t = 400)]
+        rounds: u32,
+    },
 }
 
 fn main() -> ExitCode {
     let passed = match Arguments::parse().command {
         Xtask::Slow => slow(),
         Xtask::Walk { commands, seed } => walk(commands, seed),
+        Xtask::Kill { rounds } => kill(rounds),
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// A slow part, by its name.
+type Part = (&'static str, fn() -> bool);
+
 fn slow() -> bool {
-    let parts: [(&str, fn() -> bool); 1] = [("walk", || walk(1_000_000, None))];
+    let parts: [Part; 2] = [("walk", || walk(1_000_000, None)), ("kill", || kill(100))];
     let mut failed = Vec::new();
     for (name, part) in parts {
         let start = Instant::now();
@@ -59,6 +69,13 @@ fn walk(commands: u64, seed: Option<u64>) -> bool {
     if let Some(seed) = seed {
         test.env("ANNALS_WALK_SEED", seed.to_string());
     }
+    test.status().is_ok_and(|status| status.success())
+}
+
+fn kill(rounds: u32) -> bool {
+    let mut test = cargo();
+    test.args(["test", "--package", "annals-engine", "--lib", "log::tests::kill"]);
+    test.env("ANNALS_TEST_ROUNDS", rounds.to_string());
     test.status().is_ok_and(|status| status.success())
 }
 

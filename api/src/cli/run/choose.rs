@@ -1,6 +1,8 @@
 //! Which job a run is about: a new one, or one of the same file and input that can go on.
 
-use annals_engine::job::{Event, JobStatus};
+use std::sync::Arc;
+
+use annals_engine::job::{Event, Job, JobStatus};
 use annals_engine::log::{JobRow, LogError};
 use annals_engine::runtime::StartError;
 use annals_engine::{Engine, Mode};
@@ -20,8 +22,8 @@ pub(super) enum Choice {
         /// The file's canonical path.
         source: String,
     },
-    /// A job that is there.
-    GoOn(JobId),
+    /// A job that is there, as it was before anything of the store ran.
+    GoOn(Arc<Job>),
 }
 
 /// Looks for the newest job of the same file and input before anything of the store runs.
@@ -39,17 +41,17 @@ pub(super) async fn choose(
         Err(error) => return Err(error.into()),
     };
     let found = newest(&engine, &plan.input, &source).await?;
-    engine.shutdown().await?;
-    match found {
+    let choice = match found {
         Some((row, stored)) if goes_on(row.status) => {
-            if same(&stored, &plan) {
-                Ok(Choice::GoOn(row.job))
-            } else {
-                Err(changed(&row, &stored, &plan, &source, session))
+            if !same(&stored, &plan) {
+                return Err(changed(&row, &stored, &plan, &source, session));
             }
+            Choice::GoOn(engine.job(row.job).snapshot().await?.job)
         }
-        _ => Ok(Choice::Submit { plan: Box::new(plan), source }),
-    }
+        _ => Choice::Submit { plan: Box::new(plan), source },
+    };
+    engine.shutdown().await?;
+    Ok(choice)
 }
 
 fn goes_on(status: JobStatus) -> bool {

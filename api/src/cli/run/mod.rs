@@ -10,9 +10,8 @@ mod summary;
 use std::path::PathBuf;
 
 use annals_engine::job::{Command, Intent, Job, JobStatus};
-use annals_engine::runtime::{CommandError, Snapshot};
+use annals_engine::runtime::CommandError;
 use annals_engine::{Ask, Engine, JobHandle, Submission};
-use annals_tasks_sdk::JobId;
 use annals_tasks_sdk::plan::Plan;
 
 use super::args::RunArgs;
@@ -39,7 +38,7 @@ pub(super) async fn run(args: RunArgs, session: Session) -> Result<Exit, CliErro
     let engine = Engine::open(&run.session.data).start().await?;
     let (job, seen) = match choice {
         Choice::Submit { plan, source } => (submit(&engine, plan, source).await?, Since::START),
-        Choice::GoOn(id) => go_on(&engine, id, &mut run).await?,
+        Choice::GoOn(held) => go_on(&engine, &held, &mut run).await?,
     };
     let outcome = follow::follow(&job, seen, signals, &mut run).await?;
     close(&engine, &mut run).await?;
@@ -48,10 +47,9 @@ pub(super) async fn run(args: RunArgs, session: Session) -> Result<Exit, CliErro
 
 async fn choose(args: &RunArgs, session: &Session) -> Result<Choice, CliError> {
     if let Some(text) = &args.job {
-        let engine = store::hold(&session.data).await?;
-        let id = store::find(&engine, text).await?.id();
+        let (engine, _, snapshot) = store::look(&session.data, text).await?;
         engine.shutdown().await?;
-        return Ok(Choice::GoOn(id));
+        return Ok(Choice::GoOn(snapshot.job));
     }
     let Some(file) = &args.file else { return Err(CliError::usage("name a plan file")) };
     let plan = validate::read(file, args.input.as_deref(), &args.set).await?;
@@ -78,22 +76,19 @@ async fn submit(engine: &Engine, plan: Box<Plan>, source: String) -> Result<JobH
     Ok(job)
 }
 
-/// Has a job go on from wherever it is; gives from where on it is news.
-async fn go_on(engine: &Engine, id: JobId, run: &mut Run) -> Result<(JobHandle, Since), CliError> {
-    let job = engine.job(id);
-    let Snapshot { job: state, .. } = job.snapshot().await?;
-    let seen = Since::state(&state);
+/// Has a job go on from where it was held; gives from where on it is news.
+async fn go_on(engine: &Engine, held: &Job, run: &mut Run) -> Result<(JobHandle, Since), CliError> {
+    let job = engine.job(held.id());
     if !run.session.json {
-        run.session.out.line(summary::goes_on(&state));
+        run.session.out.line(summary::goes_on(held));
     }
-    if let Some(command) = next(&state) {
-        let answer = ask(&job, command).await?;
+    if let Some(command) = next(&job.snapshot().await?.job) {
         // What was paused before it ever started is pending after its resume.
-        if answer == JobStatus::Pending {
+        if ask(&job, command).await? == JobStatus::Pending {
             ask(&job, Command::Execute { paused: false }).await?;
         }
     }
-    Ok((job, seen))
+    Ok((job, Since::state(held)))
 }
 
 /// The command that has a job go on, if it needs one.

@@ -9,7 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Run;
 use crate::cli::output::Out;
-use crate::cli::text::{clock, duration, now, plain};
+use crate::cli::text::{clock, duration, now, plain, tasks};
 
 /// More tasks than this are counted, not shown.
 const SHOWN: usize = 12;
@@ -159,5 +159,6 @@ fn footer(job: &Job) -> String {
     let (counts, total) = (job.counts(), job.total_tasks());
     let since = job.started().map(|started| duration(now().since(started))).unwrap_or_default();
     let intent = job.intent().map_or_else(String::new, |intent| format!(", to {intent}"));
-    format!("  {} of {total} tasks, {since}{intent}", counts.completed + counts.skipped)
+    let done = counts.completed + counts.skipped;
+    format!("  {done} of {}, {since}{intent}", tasks(total))
 }

@@ -5,23 +5,28 @@ use annals_engine::job::{Job, JobStatus, Task};
 use super::Run;
 use crate::cli::error::Exit;
 use crate::cli::show::output;
-use crate::cli::text::{brief, command, duration, job_status, plain};
+use crate::cli::text::{brief, command, duration, job_status, plain, tasks};
 
 /// What a new job begins with.
 pub(super) fn begins(job: &Job) -> String {
-    format!("job {}: {}, {} tasks", job.id(), plain(&job.header().name), job.total_tasks())
+    format!("job {}: {}, {}", job.id(), plain(&job.header().name), tasks(job.total_tasks()))
 }
 
 /// What a job that goes on begins with.
 pub(super) fn goes_on(job: &Job) -> String {
     let (done, total) = (job.counts().completed, job.total_tasks());
-    let (id, name, status) = (job.id(), plain(&job.header().name), job.status());
-    match status {
-        JobStatus::Completed => format!("job {id}: {name} is completed; nothing is left to run"),
-        _ => {
-            format!("job {id}: {name} was {status}, goes on; {done} of {total} tasks are completed")
+    let (id, name) = (job.id(), plain(&job.header().name));
+    let was = match job.status() {
+        JobStatus::Completed => {
+            return format!("job {id}: {name} is completed; nothing is left to run");
         }
-    }
+        JobStatus::Pending => "had not started",
+        JobStatus::Running => "was running",
+        JobStatus::Paused => "was paused",
+        JobStatus::Failed => "had failed",
+        JobStatus::Cancelled => "was cancelled",
+    };
+    format!("job {id}: {name} {was}, goes on; {done} of {} completed", tasks(total))
 }
 
 /// How a run ended, and what to do.
@@ -32,10 +37,10 @@ pub(super) fn ends(job: &Job, exit: Exit, run: &Run) -> Vec<String> {
     let skipped =
         if counts.skipped > 0 { format!(", {} skipped", counts.skipped) } else { String::new() };
     let mut lines = vec![format!(
-        "{}: {} of {} tasks{skipped}{took}",
+        "{}: {} of {}{skipped}{took}",
         job_status(job.status()),
         counts.completed,
-        job.total_tasks()
+        tasks(job.total_tasks())
     )];
     if matches!(job.status(), JobStatus::Failed | JobStatus::Paused) {
         lines.extend(failure(job, run));

@@ -170,6 +170,10 @@ impl Handler for Shell {
     fn ends_itself(&self) -> bool {
         true
     }
+
+    fn reads_outputs(&self) -> bool {
+        false
+    }
 }
 
 fn bad_input(problems: &[PayloadError]) -> TaskError {

@@ -14,17 +14,17 @@ use annals_engine::log::Fault;
 use tokio::task::JoinSet;
 
 use super::support::{Store, loops};
-use round::round;
+use round::{Pace, round};
 
 /// So many rounds at a time: they mostly wait for timers and disks.
 const ROUNDS: u64 = 8;
 
-async fn every_append(store: Store, fault: Fault, loops: usize) {
+async fn every_append(store: Store, fault: Fault, loops: usize, pace: Pace) {
     let mut first = 1;
     loop {
         let mut rounds = JoinSet::new();
         for n in first..first + ROUNDS {
-            rounds.spawn(round(store, Some((n, fault)), loops));
+            rounds.spawn(round(store, Some((n, fault)), loops, pace));
         }
         let crashed = rounds.join_all().await;
         if crashed.contains(&0) {
@@ -40,27 +40,39 @@ async fn every_append(store: Store, fault: Fault, loops: usize) {
 async fn without_a_crash_nothing_is_lost() {
     for store in Store::BOTH {
         for loops in loops() {
-            assert_eq!(round(store, None, loops).await, 0);
+            for pace in [Pace::Together, Pace::OneByOne] {
+                assert_eq!(round(store, None, loops, pace).await, 0);
+            }
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn before_every_append_in_memory() {
-    every_append(Store::Memory, Fault::Before, 1).await;
+    every_append(Store::Memory, Fault::Before, 1, Pace::Together).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_every_append_in_memory() {
-    every_append(Store::Memory, Fault::After, 3).await;
+    every_append(Store::Memory, Fault::After, 3, Pace::Together).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn before_every_append_on_disk() {
-    every_append(Store::Disk, Fault::Before, 3).await;
+    every_append(Store::Disk, Fault::Before, 3, Pace::Together).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_every_append_on_disk() {
-    every_append(Store::Disk, Fault::After, 1).await;
+    every_append(Store::Disk, Fault::After, 1, Pace::Together).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn before_every_append_of_each_job() {
+    every_append(Store::Memory, Fault::Before, 3, Pace::OneByOne).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_every_append_of_each_job() {
+    every_append(Store::Memory, Fault::After, 1, Pace::OneByOne).await;
 }

@@ -43,8 +43,22 @@ const WITHOUT_CRASH: [&str; 22] = [
     "TaskWaiting",
 ];
 
+/// How the jobs are driven.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// At once, so that appends hold events of many jobs.
+    Together,
+    /// One after the other, so that there is an append for nearly every turn of a job.
+    OneByOne,
+}
+
 /// Runs all jobs to their end. Gives how many times the engine died.
-pub(super) async fn round(store: Store, fault: Option<(u64, Fault)>, loops: usize) -> u32 {
+pub(super) async fn round(
+    store: Store,
+    fault: Option<(u64, Fault)>,
+    loops: usize,
+    pace: Pace,
+) -> u32 {
     let mut world = World::new(store);
     let ledger = Ledger::new();
     let clients: Vec<Shared> = all()
@@ -58,7 +72,7 @@ pub(super) async fn round(store: Store, fault: Option<(u64, Fault)>, loops: usiz
     }
     let mut died = 0;
     loop {
-        if life(&world, &ledger, &clients, loops).await {
+        if life(&world, &ledger, &clients, loops, pace).await {
             break;
         }
         died += 1;
@@ -74,7 +88,13 @@ pub(super) async fn round(store: Store, fault: Option<(u64, Fault)>, loops: usiz
 }
 
 /// One engine, from its start to its death, or until there is nothing left to do.
-async fn life(world: &World, ledger: &Ledger, clients: &[Shared], loops: usize) -> bool {
+async fn life(
+    world: &World,
+    ledger: &Ledger,
+    clients: &[Shared],
+    loops: usize,
+    pace: Pace,
+) -> bool {
     let builder = ledger.kinds(world.engine()).loops(loops).slots(8).allow_unknown_kinds(true);
     let engine = match within(builder.start()).await {
         Ok(engine) => engine,
@@ -82,11 +102,15 @@ async fn life(world: &World, ledger: &Ledger, clients: &[Shared], loops: usize) 
         Err(other) => panic!("{other}"),
     };
     let mut driven = JoinSet::new();
+    let mut lives = true;
     for client in clients {
         let (client, engine, ledger) = (Arc::clone(client), engine.clone(), ledger.clone());
-        driven.spawn(async move { within(drive(&client, &engine, &ledger)).await });
+        driven.spawn(async move { within(drive(&client, &engine, &ledger)).await.is_ok() });
+        if pace == Pace::OneByOne {
+            lives &= driven.join_next().await.expect("one is driven").unwrap();
+        }
     }
-    let lives = driven.join_all().await.iter().all(Result::is_ok);
+    lives &= driven.join_all().await.into_iter().all(|lives| lives);
     if lives {
         within(engine.shutdown()).await.expect("it ends in good order");
     } else {

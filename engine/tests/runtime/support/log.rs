@@ -63,7 +63,7 @@ pub(crate) struct Watched {
     pub(crate) folder: Option<(PathBuf, PathBuf)>,
 }
 
-fn injected() -> LogError {
+pub(crate) fn injected() -> LogError {
     let source = std::io::Error::other("a fault was injected");
     LogError::Io { path: "test".into(), source }
 }
@@ -130,7 +130,7 @@ impl EventLog for Watched {
 }
 
 /// What a [`Tampered`] log does to each row that is read.
-type Change = Arc<dyn Fn(&mut ReadRow) + Send + Sync>;
+type Change = Arc<dyn Fn(&mut ReadRow) -> Result<(), LogError> + Send + Sync>;
 
 /// A log whose readers see rows as another build might have written them.
 pub(crate) struct Tampered {
@@ -174,7 +174,7 @@ impl LogReader for TamperedReader {
     fn row(&self, position: Position) -> Result<Option<ReadRow>, LogError> {
         let mut row = self.0.row(position)?;
         if let Some(row) = &mut row {
-            (self.1)(row);
+            (self.1)(row)?;
         }
         Ok(row)
     }
@@ -182,7 +182,7 @@ impl LogReader for TamperedReader {
     fn rows(&self, from: Position, limit: usize) -> Result<Vec<ReadRow>, LogError> {
         let mut rows = self.0.rows(from, limit)?;
         for row in &mut rows {
-            (self.1)(row);
+            (self.1)(row)?;
         }
         Ok(rows)
     }

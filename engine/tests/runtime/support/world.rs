@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use annals_engine::job::{AttemptOutcome, Command, Event, Job, JobStatus, Origin, PauseMode};
-use annals_engine::log::{MemoryDisk, Options, RedbLog};
+use annals_engine::log::{MemoryDisk, Options, Position, RedbLog};
 use annals_engine::runtime::{Builder, Engine, JobHandle, Snapshot, Submission};
 use annals_engine::{Ask, runtime::CommandError};
 use annals_tasks_sdk::plan::{Limits, Plan};
@@ -217,4 +217,23 @@ pub(crate) async fn laws(job: &JobHandle) -> Job {
 /// A task that does nothing.
 pub(crate) async fn nothing(_cx: TaskContext, input: Payload) -> TaskResult<Payload> {
     Ok(input)
+}
+
+/// Ends an engine as a kill would.
+pub(crate) async fn kill(engine: Engine) {
+    within(tokio::task::spawn_blocking(move || drop(engine))).await.unwrap();
+}
+
+/// Waits until the views reflect all that was written before this was called.
+pub(crate) async fn until_viewed(engine: &Engine) {
+    let reader = engine.reader();
+    let written = Position(reader.next_position().0 - 1);
+    within(async {
+        while reader.viewed() < written {
+            // Each job adds events, which makes the next checkpoint due.
+            let job = submit(engine, plan(r#"{"id": "a", "kind": "noop"}"#)).await;
+            job.ended().await.unwrap();
+        }
+    })
+    .await;
 }
