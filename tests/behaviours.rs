@@ -115,7 +115,9 @@ fn output_of_any_bytes_succeeds_and_comes_back() {
     let last = ("said-in-an-error", "cat $DIR/latin-1 >&2; exit 9", Value::Null);
     let tasks = samples.iter().map(|(name, _)| (*name, show, Value::Null)).chain([last]);
     let place = plan(&tasks.collect::<Vec<_>>());
-    samples.iter().for_each(|(name, bytes)| place.write(name, bytes));
+    for (name, bytes) in &samples {
+        place.write(name, bytes);
+    }
     place.annals(&["run", "plan.json"]).expect(1);
     let id = place.newest_id();
     for (name, bytes) in &samples {
