@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Place, finish, until};
+use common::{Place, finish, signal, until};
 use fastrand::Rng;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 /// How many times a run of steps is killed in all.
@@ -47,7 +48,7 @@ fn the_steps_see_what_is_left_over() {
     let mut decoy = Command::new("sleep");
     decoy.arg("300").env("KILL_TEST", &house.mark).env("ANNALS_OUTPUT", "of another attempt");
     let mut decoy = decoy.spawn().unwrap();
-    until("the decoy to bear its mark", || marked(&house.mark).len() == 1);
+    until("the decoy to bear its mark", || bearing("KILL_TEST", &house.mark).len() == 1);
     house.place.annals(&["run", "plan.json"]).expect(0);
     decoy.kill().unwrap();
     decoy.wait().unwrap();
@@ -66,7 +67,7 @@ fn killed_runs_go_on_until_the_plan_is_done() {
     }
     house.place.annals(&["run", "plan.json"]).expect(0);
     assert_eq!(house.place.read("leftovers"), "", "an attempt began beside what another left");
-    until("what is marked to be gone", || marked(&house.mark).is_empty());
+    until("what is marked to be gone", || bearing("KILL_TEST", &house.mark).is_empty());
     let jobs = house.jobs();
     let lost: usize = jobs.iter().map(|id| house.check(id)).sum();
     println!("{kills} kills, {} jobs, {lost} lost attempts", jobs.len());
@@ -105,6 +106,8 @@ impl House {
     fn run_and_kill(&mut self, rng: &mut Rng) -> bool {
         let before = self.place.read("marks").len();
         let mut run = self.place.command(&["run", "plan.json"]);
+        // The supervisors of attempts inherit this, and the attempts do not.
+        run.env("KILL_TEST_RUN", &self.mark);
         let mut run = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let early = self.early_in_a_row < EARLY_IN_A_ROW_MAX && rng.u8(..3) == 0;
         if early {
@@ -120,7 +123,27 @@ impl House {
             }
             std::thread::sleep(Duration::from_micros(rng.u64(..120_000)));
         }
+        if rng.u8(..4) == 0 && run.try_wait().unwrap().is_none() {
+            self.kill_supervisors(&run);
+        }
         kill(run)
+    }
+
+    /// Has the run leave its steps without supervisors, as if memory had run out for all of them:
+    /// the next start alone can end what they have begun.
+    fn kill_supervisors(&self, run: &Child) {
+        // It must not live to see them go: that would be a crash of the step, and no loss.
+        signal(run, Signal::STOP);
+        let stat = format!("/proc/{}/stat", run.id());
+        let stopped = |stat: &str| [") T ", ") Z "].iter().any(|state| stat.contains(state));
+        until("the run to stop", || stopped(&std::fs::read_to_string(&stat).unwrap()));
+        for process in bearing("KILL_TEST_RUN", &self.mark) {
+            if process != run.id() {
+                let pid = Pid::from_raw(process.cast_signed()).unwrap();
+                // It may have ended by itself.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
     }
 
     /// The ids of all jobs. All of them are over, as their plan says.
@@ -211,16 +234,17 @@ fn kill(mut run: Child) -> bool {
     true
 }
 
-/// The processes that bear the mark of a test.
-fn marked(mark: &str) -> Vec<String> {
-    let wanted = format!("KILL_TEST={mark}");
-    let processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
-    let marked = processes.filter(|process| {
+/// The processes that have this in their environment.
+fn bearing(name: &str, value: &str) -> Vec<u32> {
+    let wanted = format!("{name}={value}");
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let pid = entry.unwrap().file_name().to_str()?.parse().ok()?;
         // One that ends meanwhile is none.
-        let environment = std::fs::read(process.join("environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let bears = environment.split(|byte| *byte == 0).any(|found| found == wanted.as_bytes());
+        bears.then_some(pid)
     });
-    marked.map(|process| process.display().to_string()).collect()
+    processes.collect()
 }
 
 /// The store is made, the job submitted and the first step begun within the first moments.
