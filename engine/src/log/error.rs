@@ -150,6 +150,13 @@ impl Damage {
         }
     }
 
+    /// Damage in a row that was read, of the job that its header names. The header is not proved
+    /// then, but what hit it is unlikely to have left the name of another job.
+    pub(super) fn in_row(position: Position, bytes: &[u8]) -> Self {
+        let job = super::codec::row_header(bytes).ok().map(|header| header.job);
+        Self { job, ..Self::at(position, "") }
+    }
+
     pub(super) fn of(mut self, job: JobId) -> Self {
         self.job = Some(job);
         self

@@ -150,7 +150,7 @@ impl EventLog for MemoryLog {
 
 fn decode(position: Position, bytes: &[u8]) -> Result<ReadRow, LogError> {
     decode_row(position, bytes)
-        .or_else(|error| super::error::undecodable(error, Damage::at(position, "")))
+        .or_else(|error| super::error::undecodable(error, Damage::in_row(position, bytes)))
 }
 
 impl LogReader for MemoryDisk {

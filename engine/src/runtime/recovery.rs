@@ -8,7 +8,7 @@ use super::error::{EngineError, JobError};
 use super::executor::{Entries, Entry, Executor, Parked, row};
 use super::ids::JobMap;
 use crate::job::{Illegal, Job, JobStatus};
-use crate::log::{Head, JobRow, LogError, LogReader, Position, ReadRow, history};
+use crate::log::{Damage, Head, JobRow, LogError, LogReader, Position, ReadRow, history};
 
 /// How many rows of the tail are read at once; a read transaction is held no longer.
 const PAGE: usize = 1024;
@@ -85,27 +85,17 @@ pub(super) struct Recovered {
 /// Reads the views and the tail of records behind them. Jobs with something to do at once are
 /// loaded; of the others only the place of their history is kept.
 pub(super) fn recover(reader: &dyn LogReader) -> Result<Recovered, LogError> {
+    let tail = Tail::read(reader)?;
     let mut found = Recovered {
         open: Entries::default(),
         due: Vec::new(),
         rows: Vec::new(),
-        broken: JobMap::default(),
-        tail_events: 0,
+        broken: tail.broken,
+        tail_events: tail.events,
     };
-    let mut tail: JobMap<(Job, Head)> = JobMap::default();
-    let mut from = Position(reader.viewed().0 + 1);
-    loop {
-        let rows = reader.rows(from, PAGE)?;
-        let Some(last) = rows.last() else { break };
-        from = last.end();
-        for row in &rows {
-            found.tail_events += row.hashes.len() as u64;
-            take_in(reader, row, &mut tail, &mut found.broken)?;
-        }
-    }
     for viewed in reader.open_rows()? {
         let id = viewed.job;
-        if tail.contains_key(&id) || found.broken.contains_key(&id) {
+        if tail.jobs.contains_key(&id) || found.broken.contains_key(&id) {
             continue;
         }
         if viewed.active {
@@ -124,13 +114,87 @@ pub(super) fn recover(reader: &dyn LogReader) -> Result<Recovered, LogError> {
             found.due.push(viewed);
         }
     }
-    for (id, (job, head)) in tail {
+    for (id, (job, head)) in tail.jobs {
         found.rows.push(row(&job, head));
         if !job.status().is_ended() {
             found.open.insert(id, Entry::Loaded(Box::new(Executor::new(job, head))));
         }
     }
     Ok(found)
+}
+
+/// The records behind the views, folded into the jobs that they belong to.
+#[derive(Default)]
+struct Tail {
+    jobs: JobMap<(Job, Head)>,
+    broken: JobMap<Broken>,
+    /// Damaged rows of jobs that nothing else is known of yet.
+    strange: Vec<(JobId, Damage)>,
+    events: u64,
+}
+
+impl Tail {
+    fn read(reader: &dyn LogReader) -> Result<Self, LogError> {
+        let mut tail = Self::default();
+        let mut from = Position(reader.viewed().0 + 1);
+        let mut page = PAGE;
+        loop {
+            match reader.rows(from, page) {
+                Ok(rows) => {
+                    let Some(last) = rows.last() else { break };
+                    from = last.end();
+                    for row in &rows {
+                        tail.events += row.hashes.len() as u64;
+                        tail.take_in(reader, row)?;
+                    }
+                }
+                // One of these rows is damaged: read singly, they show which.
+                Err(LogError::Damaged(_)) if page > 1 => page = 1,
+                Err(LogError::Damaged(damage)) => {
+                    from = tail.pass_over(reader, *damage)?;
+                    page = PAGE;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // If it cannot be known whose history has a hole, then no job may go on: it could be
+        // one of those whose last events are missing.
+        let unknown = |(job, _): &(JobId, Damage)| !tail.broken.contains_key(job);
+        match tail.strange.iter().position(unknown) {
+            Some(place) => Err(LogError::Damaged(Box::new(tail.strange.swap_remove(place).1))),
+            None => Ok(tail),
+        }
+    }
+
+    /// Gives up the job that a damaged row belongs to. Gives where to read on.
+    fn pass_over(&mut self, reader: &dyn LogReader, damage: Damage) -> Result<Position, LogError> {
+        let (Some(position), Some(id)) = (damage.position, damage.job) else {
+            return Err(LogError::Damaged(Box::new(damage)));
+        };
+        if let Some(broken) = self.broken.get_mut(&id) {
+            if let Some(known) = &mut broken.row {
+                known.head.row = position;
+            }
+            return Ok(Position(position.0 + 1));
+        }
+        let known = match self.jobs.remove(&id) {
+            Some((job, head)) => Some(row(&job, head)),
+            None => reader.job_row(id)?,
+        };
+        if let Some(known) = known {
+            let why = damage.to_string();
+            tracing::error!(job = %id, why, "a job is not run");
+            let head = Head { row: position, ..known.head };
+            self.broken.insert(id, Broken { why, row: Some(not_to_be_run(known, head)) });
+        } else {
+            self.strange.push((id, damage));
+        }
+        Ok(Position(position.0 + 1))
+    }
+
+    fn take_in(&mut self, reader: &dyn LogReader, row: &ReadRow) -> Result<(), LogError> {
+        take_in(reader, row, &mut self.jobs, &mut self.broken)
+    }
 }
 
 fn take_in(
@@ -180,7 +244,7 @@ fn row_of_broken(reader: &dyn LogReader, job: Option<&Job>, last: &ReadRow) -> J
     let known = known.or_else(|| reader.job_row(last.job).ok().flatten());
     let time = last.events.first().map(|event| event.time);
     let time = time.or_else(|| last.unknown.first().map(|event| event.time));
-    let mut known = known.unwrap_or_else(|| JobRow {
+    let known = known.unwrap_or_else(|| JobRow {
         job: last.job,
         head: last.after,
         status: JobStatus::Running,
@@ -200,7 +264,13 @@ fn row_of_broken(reader: &dyn LogReader, job: Option<&Job>, last: &ReadRow) -> J
         skipped_tasks: 0,
         error: None,
     });
-    known.head = last.after;
+    not_to_be_run(known, last.after)
+}
+
+/// The row of a job that cannot be followed: it is open, so that every start finds it, and its
+/// head leads to what is wrong.
+fn not_to_be_run(mut known: JobRow, head: Head) -> JobRow {
+    known.head = head;
     known.active = true;
     if known.status.is_ended() {
         known.status = JobStatus::Running;

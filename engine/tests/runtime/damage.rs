@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use annals_engine::Ask;
 use annals_engine::job::{Command, JobStatus, PauseMode};
-use annals_engine::log::{EventLog, LogError, MemoryDisk, ReadRow, UnknownEvent};
+use annals_engine::log::{EventLog, LogError, MemoryDisk, Position, ReadRow, UnknownEvent};
 use annals_engine::runtime::{
     Builder, CommandError, Engine, EngineError, JobError, JobHandle, Logged, StartError,
 };
@@ -80,16 +80,59 @@ async fn a_damaged_job_is_refused_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_tail_stops_the_start_and_is_named() {
-    // Whose row it is cannot be known, and to go on without it could undo what was acknowledged.
+async fn a_damaged_row_of_the_tail_stops_its_job_alone() {
+    for place in 0..3 {
+        let (world, clock) = (World::in_memory(), HandClock::new());
+        let start = |every| within(world.engine_at(&clock).views_every(every).start());
+        let engine = start(50_000).await.unwrap();
+        let text = r#"{"id": "a", "kind": "noop"}, {"id": "b", "kind": "noop"},
+            {"id": "s", "kind": "sleep", "input": {"for": "1h"}}"#;
+        let mut jobs = Vec::new();
+        for _ in 0..3 {
+            let job = submit(&engine, plan(text)).await;
+            until(&job, |now| status_of(&now.job, "s") == "waiting").await;
+            jobs.push(job.id());
+        }
+        let history = engine.job(jobs[1]).history(0, 100).await.unwrap();
+        kill(engine).await;
+        // The first row, one in the middle, or the last.
+        let rows: Vec<Position> = history.iter().map(|logged| logged.position).collect();
+        let position = rows[place * (rows.len() - 1) / 2];
+        let row = world.disk.open().reader().row(position).unwrap().unwrap().position;
+        world.disk.damage(row, |bytes| *bytes.last_mut().unwrap() ^= 1);
+        // The views of the first of these go beyond the damage.
+        for _ in 0..2 {
+            let engine = start(1).await.unwrap();
+            let why = refusal(&engine.job(jobs[1])).await;
+            assert!(why.contains(&format!("position {}", row.0)), "{why}");
+            let now = within(engine.job(jobs[2]).snapshot()).await.unwrap();
+            assert_eq!(status_of(&now.job, "s"), "waiting");
+            until_viewed(&engine).await;
+            kill(engine).await;
+        }
+        clock.advance(HOUR);
+        let engine = start(50_000).await.unwrap();
+        for id in [jobs[0], jobs[2]] {
+            let end = within(engine.job(id).ended()).await.unwrap();
+            assert_eq!(end.job.status(), JobStatus::Completed);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_that_may_be_of_any_job_stops_the_start() {
+    // To go on without the row could undo what was acknowledged.
     let world = World::in_memory();
     let engine = within(world.engine().start()).await.unwrap();
-    let job = submit(&engine, plan(r#"{"id": "a", "kind": "noop"}"#)).await;
-    within(job.ended()).await.unwrap();
+    let text = r#"{"id": "s", "kind": "sleep", "input": {"for": "1h"}}"#;
+    let (job, other) = (submit(&engine, plan(text)).await, submit(&engine, plan(text)).await);
+    for job in [&job, &other] {
+        until(job, |now| status_of(&now.job, "s") == "waiting").await;
+    }
     let place = job.history(0, 1).await.unwrap()[0].position;
-    drop(job);
+    drop((job, other));
     kill(engine).await;
-    world.disk.damage(place, |bytes| bytes.truncate(bytes.len() / 2));
+    world.disk.damage(place, |bytes| bytes.truncate(20));
     match within(world.engine().start()).await.map(drop) {
         Err(StartError::Log(LogError::Damaged(damage))) => {
             assert_eq!(damage.position, Some(place));

@@ -352,7 +352,7 @@ fn unseal(sealed: &[u8], digest: &ValueDigest) -> Result<Option<Vec<u8>>, &'stat
 
 fn decode(first: Position, bytes: &[u8], path: &Path) -> Result<ReadRow, LogError> {
     codec::decode_row(first, bytes).or_else(|error| {
-        let at = Damage { file: Some(path.into()), ..Damage::at(first, "") };
+        let at = Damage { file: Some(path.into()), ..Damage::in_row(first, bytes) };
         undecodable(error, at)
     })
 }
