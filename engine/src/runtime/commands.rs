@@ -158,8 +158,9 @@ impl Loop {
     ) {
         match self.load(id) {
             Ok(executor) if executor.durable_seq > after => {
+                // Later events may be on their way; this rests on none of them.
                 let seq = executor.durable_seq;
-                self.after_events_of(id, answer(reply, Ok(seq)));
+                self.queue(self.durable, answer(reply, Ok(seq)));
             }
             Ok(executor) => {
                 // Whoever asked before may have stopped waiting.

@@ -13,7 +13,7 @@ use annals_tasks_sdk::plan::{Limits, Plan};
 use annals_tasks_sdk::{Payload, TaskContext, TaskId, TaskKind, TaskResult};
 use tempfile::TempDir;
 
-use super::{HandClock, LogGate, Watched};
+use super::{Gate, HandClock, LogGate, Tally, Watched};
 
 /// Awaits something that must come.
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
@@ -236,4 +236,20 @@ pub(crate) async fn until_viewed(engine: &Engine) {
         }
     })
     .await;
+}
+
+/// Counts its attempts and waits at a gate.
+pub(crate) fn counting(
+    tally: &Tally,
+    gate: &Gate,
+) -> impl annals_tasks_sdk::Task<Payload, Payload> + use<> {
+    let (tally, gate) = (tally.clone(), gate.clone());
+    move |cx: TaskContext, input: Payload| {
+        let (tally, gate) = (tally.clone(), gate.clone());
+        async move {
+            let _inside = tally.enter();
+            cx.or_cancelled(gate.pass()).await?;
+            Ok(input)
+        }
+    }
 }
