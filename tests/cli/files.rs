@@ -48,6 +48,7 @@ fn the_places_are_in_the_json_of_an_error() {
     let answer = place.annals(&["validate", "p.json", "--json"]).expect(2);
     let problem: serde_json::Value = serde_json::from_str(&answer.stderr).unwrap();
     assert_eq!(problem["code"], "invalid_plan");
+    assert_eq!(problem["file"], "p.json");
     let first = &problem["errors"][0];
     assert_eq!((&first["line"], &first["column"]), (&2.into(), &12.into()), "{problem}");
     assert_eq!(first["pointer"], "/tasks/0");

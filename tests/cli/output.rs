@@ -85,7 +85,11 @@ fn a_list_is_newest_first_filtered_and_limited() {
     assert!(list.get("next_cursor").is_none());
     let list = place.json(&["list", "--limit", "1"]);
     assert_eq!(list["items"].as_array().unwrap().len(), 1);
-    assert!(list["next_cursor"].is_string());
+    let cursor = list["next_cursor"].as_str().unwrap();
+    let rest = place.json(&["list", "--cursor", cursor]);
+    assert_eq!(rest["items"].as_array().unwrap().len(), 1);
+    assert_eq!(rest["items"][0]["id"], id.as_str());
+    place.annals(&["list", "--limit", "0"]).expect(2);
     let list = place.json(&["list", "--status", "failed", "--status", "paused"]);
     assert_eq!(list["items"][0]["id"], id.as_str());
     let shown = place.annals(&["list"]).expect(0).stdout;

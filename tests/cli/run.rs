@@ -52,7 +52,9 @@ fn what_has_failed_goes_on_where_it_stood() {
 fn another_input_is_another_job_and_new_is_new() {
     let (place, id) = failed();
     let set = format!("/dir={}", place.path("").display());
-    place.annals(&["run", "plan.yaml", "--set", &set, "--set", "/other=1"]).expect(1);
+    let answer = place.annals(&["run", "plan.yaml", "--set", &set, "--set", "/other=1"]).expect(1);
+    let aside = format!("job {id} of this file is failed and has another input");
+    assert!(answer.stdout.contains(&aside), "{}", answer.stdout);
     assert_ne!(place.newest_id(), id);
     place.annals(&["run", "plan.yaml", "--set", &set, "--new"]).expect(1);
     let items = place.json(&["list"])["items"].as_array().unwrap().len();

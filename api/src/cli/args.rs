@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use annals_engine::job::JobStatus;
-use annals_tasks_sdk::TaskId;
+use annals_tasks_sdk::{JobId, TaskId};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// A durable workflow engine whose event log is the truth.
@@ -26,7 +26,8 @@ pub(super) struct Cli {
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 completed or accepted, 1 failed, 2 usage or an invalid file or plan, 3 cancelled,
-4 paused, 5 rejected, 6 no such job or task, 7 the store is out of reach, 130 interrupted.
+4 paused, 5 rejected, 6 no such job or task, 7 the store is out of reach, 130 interrupted,
+143 terminated.
 JOB is a job's id, or the beginning of one that no other job's id has.";
 
 #[derive(Debug, Subcommand)]
@@ -107,7 +108,11 @@ pub(super) struct ListArgs {
     pub(super) status: Vec<JobStatus>,
     /// At most so many.
     #[arg(long, default_value_t = 100, value_name = "N")]
-    pub(super) limit: usize,
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) limit: u32,
+    /// Go on behind a list that ended with this `next_cursor`.
+    #[arg(long)]
+    pub(super) cursor: Option<JobId>,
 }
 
 fn status(word: &str) -> Result<JobStatus, String> {

@@ -69,6 +69,8 @@ struct Problem<'a> {
     allowed: &'a [&'static str],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dependants: Vec<Taker<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<Place<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,6 +145,7 @@ impl CliError {
             dependants: rejection.map_or_else(Vec::new, |rejection| {
                 rejection.dependants.iter().map(Taker::of).collect()
             }),
+            file: self.more.faults.as_ref().map(|faults| faults.path.display().to_string()),
             errors: self.more.faults.as_ref().map_or_else(Vec::new, places),
             difference: self.more.lines.as_deref(),
         }

@@ -1,7 +1,6 @@
 //! `annals list`.
 
 use annals_engine::log::JobRow;
-use annals_tasks_sdk::JobId;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -20,17 +19,18 @@ struct List {
 
 pub(super) async fn list(args: &ListArgs, mut session: Session) -> Result<Exit, CliError> {
     let engine = store::hold(&session.data).await?;
-    let (mut found, mut before) = (Vec::new(), None::<JobId>);
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let (mut found, mut before) = (Vec::new(), args.cursor);
     // One more than asked for, to know whether there are more.
-    while found.len() <= args.limit {
+    while found.len() <= limit {
         let rows = engine.jobs(before, store::PAGE).await?;
         let Some(last) = rows.last() else { break };
         before = Some(last.job);
         let wanted = |row: &JobRow| args.status.is_empty() || args.status.contains(&row.status);
         found.extend(rows.into_iter().filter(wanted));
     }
-    let more = found.len() > args.limit;
-    found.truncate(args.limit);
+    let more = found.len() > limit;
+    found.truncate(limit);
     if session.json {
         let items =
             found.iter().filter_map(|row| RawValue::from_string(dto::Row::of(row).to_json()).ok());
@@ -39,8 +39,8 @@ pub(super) async fn list(args: &ListArgs, mut session: Session) -> Result<Exit, 
         session.out.line(serde_json::to_string(&answer).unwrap_or_default());
     } else {
         session.out.lines(found.iter().map(line));
-        if more {
-            session.out.line(format!("there are more; --limit {} shows them", args.limit * 2));
+        if let Some(last) = found.last().filter(|_| more) {
+            session.out.line(format!("there are more; --cursor {} shows them", last.job));
         }
     }
     engine.shutdown().await?;

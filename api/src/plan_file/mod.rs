@@ -20,6 +20,9 @@ pub use overrides::{BadOverride, Overrides};
 /// Larger plan files are refused.
 pub const PLAN_BYTES_MAX: usize = 16 << 20;
 
+/// What some editors put before the text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// A place in a file, both numbers from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -175,12 +178,15 @@ fn read_text(path: &Path) -> Result<String, Fault> {
     if bytes.len() > PLAN_BYTES_MAX {
         return Err(Fault::of_file("the file is larger than 16 MiB, the limit for plans"));
     }
-    let text = String::from_utf8(bytes).map_err(|error| {
+    let mut text = String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..valid].split(|byte| *byte == b'\n').count();
         Fault::of_file(format!("line {line} is not UTF-8"))
     })?;
-    Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
+    if text.starts_with(BYTE_ORDER_MARK) {
+        text.drain(..BYTE_ORDER_MARK.len_utf8());
+    }
+    Ok(text)
 }
 
 #[cfg(test)]

@@ -61,9 +61,8 @@ impl Job {
     /// Brings the ready set in line with a task's state.
     pub(super) fn refresh(&mut self, index: u32) {
         let task = &self.tasks[index as usize];
-        let startable = matches!(task.status, TaskStatus::Pending | TaskStatus::Interrupted);
         let entry = (task.rank, index);
-        if startable && task.unmet == 0 && !task.settled {
+        if task.is_ready() {
             self.ready.insert(entry);
         } else {
             self.ready.remove(&entry);

@@ -314,6 +314,12 @@ impl Task {
         self.settled
     }
 
+    /// Whether everything that it needs is settled and it could start.
+    pub fn is_ready(&self) -> bool {
+        let startable = matches!(self.status, TaskStatus::Pending | TaskStatus::Interrupted);
+        startable && self.unmet == 0 && !self.settled
+    }
+
     /// Whether a skip waits for its live attempt to end.
     pub fn is_being_skipped(&self) -> bool {
         self.skip.is_some()

@@ -27,7 +27,7 @@ const MESSAGE_MAX: usize = 16 * 1024;
 /// Longer codes are cut: a code is a word.
 const CODE_MAX: usize = 256;
 /// How long an attempt may take to end when its task says nothing of it.
-const GRACE: Duration = Duration::from_secs(10);
+pub const GRACE: Duration = Duration::from_secs(10);
 
 /// An attempt that is about to run. One allocation carries it, its context's host included.
 pub(super) struct Attempt(Arc<Carried>);

@@ -238,7 +238,7 @@ impl Builder {
         let live_dir = self.dir.join("live");
         self.builtin_kinds()?;
         let reader = log.reader();
-        let recovered = recover(&*reader)?;
+        let mut recovered = recover(&*reader)?;
         let tasks = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(task_threads(self.slots))
             .thread_name("annals-task")
@@ -273,7 +273,10 @@ impl Builder {
         let views_are_due = shared.views.count(recovered.tail_events);
         if shared.settings.dispatches {
             // Nothing may start beside what an earlier engine left running.
-            shared.end_leftovers();
+            for (job, why) in shared.end_leftovers() {
+                recovered.open.remove(&job);
+                recovered.broken.insert(job, Broken { why, row: None });
+            }
         }
         let loops = spread(&shared, recovered);
         let threads =

@@ -48,6 +48,12 @@ impl Loop {
         ask: Ask,
         reply: Reply<Result<Answer, CommandError>>,
     ) {
+        if !self.shared.settings.dispatches && !ask.dry_run {
+            // A start that runs jobs has done so already.
+            for (job, why) in self.shared.end_leftovers() {
+                self.break_job(job, why);
+            }
+        }
         if let Err(error) = self.load(id) {
             return self.after_events_of(id, answer(reply, Err(error.into())));
         }
@@ -121,7 +127,6 @@ impl Loop {
     fn recover_before_command(&mut self, id: JobId) {
         let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { return };
         if !std::mem::replace(&mut executor.recovered, true) && executor.job.is_live() {
-            self.shared.end_leftovers();
             self.report(id, Report::Recover);
         }
     }

@@ -170,6 +170,9 @@ impl Loop {
 
     /// Whether an attempt of the task has been decided that does not run yet.
     fn is_started(&self, id: JobId, task: TaskNumber) -> bool {
+        if self.broken.contains_key(&id) {
+            return false;
+        }
         let Some(Entry::Loaded(executor)) = self.entries.get(&id) else { return false };
         let live = executor.job.task(task).and_then(|task| task.live_attempt());
         live.is_some() && executor.running(task).is_none()

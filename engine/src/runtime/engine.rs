@@ -22,9 +22,12 @@ use super::pool::Pools;
 use super::registry::Registry;
 use super::views::{Progress, Round};
 use crate::job::{LossRule, Origin, Submitted, submit};
+use crate::kinds::shell::{Leftover, end_leftovers};
 use crate::log::{JobRow, LogError, LogReader, Writer, WriterStats};
 use crate::steplog::StepLogs;
 
+/// How long a start waits for processes that an earlier engine left behind to be gone.
+const LEFTOVERS_PATIENCE: Duration = Duration::from_secs(10);
 /// So many requests from outside may wait in the inboxes of loops.
 pub(super) const INBOX_MAX: usize = 65_536;
 /// How long attempts may run on after a shutdown was asked for.
@@ -53,6 +56,24 @@ pub(super) struct Shared {
     pub(super) leftovers: Once,
     pub(super) failure: OnceLock<EngineError>,
     pub(super) admission: Arc<Semaphore>,
+}
+
+/// Says what was ended, and gives the job of which something is alive still.
+fn told(leftover: &Leftover) -> Option<(JobId, String)> {
+    let Leftover { job, number, attempt, ended, alive } = leftover;
+    if *ended > 0 {
+        tracing::warn!(
+            "ended {ended} processes that attempt {attempt} of task number {number} of job {job} \
+             had left behind"
+        );
+    }
+    let why = || {
+        format!(
+            "processes of attempt {attempt} of task number {number} are still alive ({alive:?}), \
+             and the kernel does not let them go; start again when they are gone"
+        )
+    };
+    (!alive.is_empty()).then(|| (*job, why()))
 }
 
 /// What the builder was told.
@@ -99,19 +120,18 @@ impl Shared {
         self.tell_all(|| Message::Views(Arc::clone(&round)));
     }
 
-    /// Ends what child processes of an engine that died have left behind.
-    pub(super) fn end_leftovers(&self) {
+    /// Ends what child processes of an engine that died have left behind; does so once. Gives the
+    /// jobs of which something is alive still, and what: no attempt may start beside it.
+    pub(super) fn end_leftovers(&self) -> Vec<(JobId, String)> {
+        let mut alive = Vec::new();
         self.leftovers.call_once(|| {
             let Some(live) = &self.live_dir else { return };
-            match crate::kinds::shell::end_leftovers(live, Duration::from_secs(10)) {
-                Ok(ended) => {
-                    for leftover in ended {
-                        tracing::warn!(?leftover, "ended what an earlier engine left behind");
-                    }
-                }
+            match end_leftovers(live, LEFTOVERS_PATIENCE) {
+                Ok(ended) => alive.extend(ended.iter().filter_map(told)),
                 Err(error) => tracing::error!(%error, "cannot look for leftover processes"),
             }
         });
+        alive
     }
 
     /// Asks a loop, and waits for its answer.

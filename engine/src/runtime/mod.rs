@@ -26,6 +26,7 @@ mod registry;
 mod turn;
 mod views;
 
+pub use attempt::GRACE;
 pub use builder::{Builder, Mode};
 pub use clock::{Clock, SystemClock};
 pub use engine::{Engine, Submission};

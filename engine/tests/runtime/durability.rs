@@ -48,11 +48,11 @@ async fn nothing_is_answered_started_or_shown_before_it_is_durable() {
         let old = submit(&engine, plan(r#"{"id": "a", "kind": "count"}"#)).await;
         within(tally.until(|counts| counts.ever == 1)).await;
         let before = old.snapshot().await.unwrap();
-        let mut arrived = world.gate.close(&disk);
+        let mut closed = world.gate.close(&disk);
         // From here on no append returns.
         let other = engine.clone();
         let submitted = ask(async move { other.submit_plan(submission()).await }).await;
-        within(arrived.recv()).await;
+        within(closed.arrival()).await;
         let job = old.clone();
         let paused = Command::Pause { mode: PauseMode::Drain };
         let paused = ask(async move { job.command(paused, Ask::default()).await }).await;
@@ -129,9 +129,9 @@ async fn an_output_is_shown_to_other_tasks_when_it_is_durable() {
     let text = r#"{"id": "a", "kind": "first"}, {"id": "b", "kind": "curious", "needs": []}"#;
     let job = submit(&engine, plan(text)).await;
     until(&job, |now| now.job.live().count() == 2).await;
-    let mut arrived = world.gate.close(&disk);
+    let mut closed = world.gate.close(&disk);
     go.open();
-    within(arrived.recv()).await;
+    within(closed.arrival()).await;
     look.send(()).await.unwrap();
     assert_eq!(within(looks.recv()).await, Some(None), "it is not durable yet");
     disk.open();
@@ -159,11 +159,11 @@ async fn after_a_failed_append_nothing_is_acknowledged() {
             .map(|job| tokio::spawn(async move { job.ended().await.map(drop) }))
             .collect();
         world.gate.fail(1, fault);
-        let mut arrived = world.gate.close(&disk);
+        let mut closed = world.gate.close(&disk);
         let other = jobs[0].clone();
         let command =
             ask(async move { other.command(Command::Cancel, Ask::default()).await }).await;
-        within(arrived.recv()).await;
+        within(closed.arrival()).await;
         // These wait behind it.
         let other = engine.clone();
         let submitted = ask(async move { other.submit_plan(submission()).await }).await;

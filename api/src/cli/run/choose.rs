@@ -21,6 +21,8 @@ pub(super) enum Choice {
         plan: Box<Plan>,
         /// The file's canonical path.
         source: String,
+        /// A job of the same file that could go on, but has another input.
+        other: Option<Box<JobRow>>,
     },
     /// A job that is there, as it was before anything of the store ran.
     GoOn(Arc<Job>),
@@ -36,19 +38,19 @@ pub(super) async fn choose(
     let engine = match held {
         Ok(engine) => engine,
         Err(StartError::Log(LogError::Missing { .. })) => {
-            return Ok(Choice::Submit { plan: Box::new(plan), source });
+            return Ok(Choice::Submit { plan: Box::new(plan), source, other: None });
         }
         Err(error) => return Err(error.into()),
     };
-    let found = newest(&engine, &plan.input, &source).await?;
-    let choice = match found {
+    let Found { same_input, other } = newest(&engine, &plan.input, &source).await?;
+    let choice = match same_input {
         Some((row, stored)) if goes_on(row.status) => {
             if !same(&stored, &plan) {
                 return Err(changed(&row, &stored, &plan, &source, session));
             }
             Choice::GoOn(engine.job(row.job).snapshot().await?.job)
         }
-        _ => Choice::Submit { plan: Box::new(plan), source },
+        _ => Choice::Submit { plan: Box::new(plan), source, other },
     };
     engine.shutdown().await?;
     Ok(choice)
@@ -58,21 +60,31 @@ fn goes_on(status: JobStatus) -> bool {
     !matches!(status, JobStatus::Completed | JobStatus::Cancelled)
 }
 
-/// The newest job of this file and input, with the plan that it was submitted with.
-async fn newest(
-    engine: &Engine,
-    input: &Payload,
-    source: &str,
-) -> Result<Option<(JobRow, Plan)>, CliError> {
-    let mut before = None;
+/// Jobs of a file.
+#[derive(Default)]
+struct Found {
+    /// The newest with the same input, and the plan that it was submitted with.
+    same_input: Option<(JobRow, Plan)>,
+    /// The newest with another input, if it could go on.
+    other: Option<Box<JobRow>>,
+}
+
+/// Looks for jobs of this file, the newest first.
+async fn newest(engine: &Engine, input: &Payload, source: &str) -> Result<Found, CliError> {
+    let (mut before, mut found) = (None, Found::default());
+    let mut is_first = true;
     loop {
         let rows = engine.jobs(before, store::PAGE).await?;
-        let Some(last) = rows.last() else { return Ok(None) };
+        let Some(last) = rows.last() else { return Ok(found) };
         before = Some(last.job);
         for row in rows.into_iter().filter(|row| row.source.as_deref() == Some(source)) {
             let Some(plan) = stored(engine, row.job).await? else { continue };
             if plan.input.same_value(input) {
-                return Ok(Some((row, plan)));
+                found.same_input = Some((row, plan));
+                return Ok(found);
+            }
+            if std::mem::replace(&mut is_first, false) && goes_on(row.status) {
+                found.other = Some(Box::new(row));
             }
         }
     }

@@ -37,7 +37,12 @@ pub(super) async fn run(args: RunArgs, session: Session) -> Result<Exit, CliErro
     let mut run = Run { session, again };
     let engine = Engine::open(&run.session.data).start().await?;
     let (job, seen) = match choice {
-        Choice::Submit { plan, source } => (submit(&engine, plan, source).await?, Since::START),
+        Choice::Submit { plan, source, other } => {
+            if let Some(other) = other.filter(|_| !run.session.json) {
+                run.session.out.line(summary::leaves_alone(&other, &run));
+            }
+            (submit(&engine, plan, source).await?, Since::START)
+        }
         Choice::GoOn(held) => go_on(&engine, &held, &mut run).await?,
     };
     let outcome = follow::follow(&job, seen, signals, &mut run).await?;
@@ -56,7 +61,7 @@ async fn choose(args: &RunArgs, session: &Session) -> Result<Choice, CliError> {
     let source = std::fs::canonicalize(file).unwrap_or_else(|_| PathBuf::from(file));
     let source = source.to_string_lossy().into_owned();
     if args.new {
-        return Ok(Choice::Submit { plan: Box::new(plan), source });
+        return Ok(Choice::Submit { plan: Box::new(plan), source, other: None });
     }
     choose::choose(plan, source, session).await
 }

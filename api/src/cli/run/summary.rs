@@ -1,6 +1,7 @@
 //! The first and the last words about a run.
 
 use annals_engine::job::{Job, JobStatus, Task};
+use annals_engine::log::JobRow;
 
 use super::Run;
 use crate::cli::error::Exit;
@@ -27,6 +28,15 @@ pub(super) fn goes_on(job: &Job) -> String {
         JobStatus::Cancelled => "was cancelled",
     };
     format!("job {id}: {name} {was}, goes on; {done} of {} completed", tasks(total))
+}
+
+/// That another job of the same file stays as it is.
+pub(super) fn leaves_alone(other: &JobRow, run: &Run) -> String {
+    let go_on = command(&format!("run --job {}", other.job), &run.session.data);
+    format!(
+        "job {} of this file is {} and has another input; `{go_on}` goes on with it",
+        other.job, other.status
+    )
 }
 
 /// How a run ended, and what to do.

@@ -47,11 +47,31 @@ impl LogGate {
         self.with(|orders| orders.died.take())
     }
 
-    /// Makes appends wait at the gate. Gives how to learn that one does.
-    pub(crate) fn close(&self, gate: &Gate) -> tokio::sync::mpsc::UnboundedReceiver<()> {
+    /// Makes appends wait at the gate.
+    pub(crate) fn close(&self, gate: &Gate) -> Closed {
         let (arrived, arrivals) = tokio::sync::mpsc::unbounded_channel();
         self.with(|orders| orders.gate = Some((gate.clone(), arrived)));
-        arrivals
+        Closed { arrivals, gate: gate.clone() }
+    }
+}
+
+/// A log whose appends wait, as long as the test runs.
+pub(crate) struct Closed {
+    arrivals: tokio::sync::mpsc::UnboundedReceiver<()>,
+    gate: Gate,
+}
+
+impl Closed {
+    /// Waits until an append waits.
+    pub(crate) async fn arrival(&mut self) {
+        self.arrivals.recv().await.expect("the log lives as long as the test");
+    }
+}
+
+impl Drop for Closed {
+    /// An engine cannot end while its log waits, and a test that fails must end.
+    fn drop(&mut self) {
+        self.gate.open();
     }
 }
 
