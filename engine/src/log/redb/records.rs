@@ -119,10 +119,11 @@ impl Records {
     }
 
     /// How large the last file is; 0 while it holds nothing.
-    pub(super) fn active_bytes(&self) -> u64 {
+    pub(super) fn active_bytes(&self) -> Result<u64, LogError> {
         let first = self.files().firsts.last().copied().unwrap_or_default();
-        let size = self.volume.size(&file(&self.folder, first)).unwrap_or(0);
-        if first < self.next() { size } else { 0 }
+        let path = file(&self.folder, first);
+        let size = self.volume.size(&path).map_err(|error| io_error(&path, error))?;
+        Ok(if first < self.next() { size } else { 0 })
     }
 
     fn files(&self) -> RwLockReadGuard<'_, Files> {

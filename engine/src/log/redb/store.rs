@@ -98,7 +98,7 @@ impl RedbLog {
             );
             return file::damaged(&folder.records(), detail);
         }
-        let grown = records.active_bytes();
+        let grown = records.active_bytes()?;
         Ok(Self {
             store: Arc::new(Store { records, views }),
             roll_bytes: options.roll_bytes,

@@ -50,10 +50,10 @@ impl Views {
         cache: usize,
         notify: &Notify,
     ) -> Result<Self, LogError> {
-        if volume.exists(&suspect(&path)).unwrap_or(false) {
+        if exists(volume, &suspect(&path))? {
             set_aside(volume, &path, "a row of them could not be read", notify)?;
         }
-        if !volume.exists(&path).map_err(|error| io_error(&path, error))? {
+        if !exists(volume, &path)? {
             create(volume, &path)?;
         }
         let detail = match Self::open_sound(volume, path.clone(), cache, notify) {
@@ -192,6 +192,10 @@ fn open_rows(transaction: &ReadTransaction, path: &Path) -> Result<Vec<JobRow>, 
         }
     }
     Ok(rows)
+}
+
+fn exists(volume: &Volume, path: &Path) -> Result<bool, LogError> {
+    volume.exists(path).map_err(|error| io_error(path, error))
 }
 
 /// Where it is noted that the views could not be read.
