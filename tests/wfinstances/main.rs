@@ -3,9 +3,11 @@
 //! Their ids reach 113 bytes with colons and parentheses, several fall into unconnected parts,
 //! many run times are zero, and their commands hold newlines, quotes, backslashes and `$`.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod instance;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use annals_engine::job::{Event, JobStatus, Origin};
@@ -13,7 +15,9 @@ use annals_engine::runtime::Logged;
 use annals_engine::{Engine, JobHandle, Submission, log};
 use annals_tasks_sdk::plan::{Plan, TaskSpec};
 use annals_tasks_sdk::{KindName, Payload, TaskId};
+use common::Place;
 use instance::{Instance, Step, instances};
+use serde_json::Value;
 
 /// So long sleep the tasks of one job in all.
 const SLEEP: Duration = Duration::from_secs(2);
@@ -89,6 +93,31 @@ async fn graphs_go_on_where_an_engine_left_them() {
         assert_eq!(attempts.count(), instance.steps.len() + lost.count(), "{}", instance.name);
     }
     end(engine).await;
+}
+
+/// Ids and commands pass the command line and its JSON as they are.
+#[test]
+fn the_binary_runs_them_from_files() {
+    let place = Place::new();
+    for instance in instances() {
+        place.write("plan.json", instance.graph(noop).to_json().as_str());
+        place.annals(&["run", "plan.json", "--new"]).expect(0);
+        let job = place.json(&["show", &place.newest_id()]);
+        assert_eq!(job["status"], "completed", "{}", instance.name);
+        assert_eq!(job["input"], instance.text.as_str(), "{}", instance.name);
+        let tasks = job["tasks"].as_array().unwrap();
+        assert_eq!(tasks.len(), instance.steps.len(), "{}", instance.name);
+        for (task, step) in tasks.iter().zip(&instance.steps) {
+            let command: Value = serde_json::from_str(step.command.get()).unwrap();
+            assert_eq!(task["id"], step.id.as_str(), "{}", instance.name);
+            let needs: BTreeSet<&str> =
+                task["needs"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
+            let parents = step.parents.iter().map(String::as_str).collect();
+            assert_eq!(needs, parents, "{}: {}", instance.name, step.id);
+            assert_eq!(task["input"], command, "{}: {}", instance.name, step.id);
+        }
+    }
+    assert_eq!(place.json(&["verify"])["sound"], true);
 }
 
 /// Runs every instance as a job of its own, all at the same time, and looks at what was logged.

@@ -28,7 +28,7 @@ pub use codec::{CodecError, FORMAT, decode_row, digest, encode_row};
 pub use error::{Damage, LogError};
 pub use history::history;
 pub use memory::{Fault, MemoryDisk, MemoryLog};
-pub use redb::{Notice, Options, RedbLog};
+pub use redb::{Access, Disk, DiskFile, Hold, Notice, Options, RedbLog};
 pub use row::{Head, JobRow, Position, ReadRow, Row, UnknownEvent};
 pub use verify::{Verified, verify};
 pub use writer::{Committer, Done, Durable, Stopped, Ticket, Worked, Writer, WriterStats};

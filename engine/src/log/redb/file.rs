@@ -1,6 +1,5 @@
 //! One redb file: made so that a kill leaves no half of it, opened so that damage is an error.
 
-use std::fs::{self, File};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -8,6 +7,7 @@ use std::sync::Arc;
 
 use ::redb::{Builder, Database, DatabaseError, ReadOnlyDatabase};
 
+use super::disk::Volume;
 use crate::log::{Damage, LogError};
 
 /// What the opening of a store tells on its way.
@@ -119,44 +119,46 @@ pub(super) fn io_error(path: &Path, source: io::Error) -> LogError {
 /// It gets its name when it is whole and on disk. What an earlier, killed attempt left under the
 /// other name was never part of the store.
 pub(super) fn create(
+    volume: &Volume,
     path: &Path,
     init: impl FnOnce(&::redb::WriteTransaction) -> Result<(), Trouble>,
 ) -> Result<(), LogError> {
     let unfinished = path.with_extension("redb.new");
-    match fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(io_error(&unfinished, error));
-        }
-        _ => {}
-    }
+    volume.remove(&unfinished).map_err(|error| io_error(&unfinished, error))?;
     guard(&unfinished, || {
-        let database = Builder::new().set_cache_size(1 << 20).create(&unfinished)?;
+        let mut builder = Builder::new();
+        builder.set_cache_size(1 << 20);
+        let database = volume.create_database(&builder, &unfinished)?;
         let transaction = database.begin_write()?;
         init(&transaction)?;
         transaction.commit()?;
         Ok(database.close()?)
     })?;
-    settle(&unfinished, path)
+    settle(volume, &unfinished, path)
 }
 
 /// Gives a finished file its name, durably.
-pub(super) fn settle(unfinished: &Path, path: &Path) -> Result<(), LogError> {
+pub(super) fn settle(volume: &Volume, unfinished: &Path, path: &Path) -> Result<(), LogError> {
     let rename = || {
-        File::open(unfinished)?.sync_all()?;
-        fs::rename(unfinished, path)
+        volume.sync(unfinished)?;
+        volume.rename(unfinished, path)
     };
     rename().map_err(|error| io_error(path, error))?;
-    path.parent().map_or(Ok(()), sync_folder)
+    path.parent().map_or(Ok(()), |folder| sync_folder(volume, folder))
 }
 
 /// Makes the names in a folder durable.
-pub(super) fn sync_folder(folder: &Path) -> Result<(), LogError> {
-    let sync = || File::open(folder)?.sync_all();
-    sync().map_err(|error| io_error(folder, error))
+pub(super) fn sync_folder(volume: &Volume, folder: &Path) -> Result<(), LogError> {
+    volume.sync(folder).map_err(|error| io_error(folder, error))
 }
 
 /// Opens a file for writing, and repairs it after a crash.
-pub(super) fn open(path: &Path, cache: usize, notify: &Notify) -> Result<Database, LogError> {
+pub(super) fn open(
+    volume: &Volume,
+    path: &Path,
+    cache: usize,
+    notify: &Notify,
+) -> Result<Database, LogError> {
     let mut builder = Builder::new();
     builder.set_cache_size(cache);
     if let Some(notify) = notify.clone() {
@@ -165,18 +167,21 @@ pub(super) fn open(path: &Path, cache: usize, notify: &Notify) -> Result<Databas
             notify(Notice::Repairing { file: file.clone(), progress: session.progress() });
         });
     }
-    guard(path, || Ok(builder.open(path)?))
+    guard(path, || Ok(volume.open_database(&builder, path)?))
 }
 
 /// Opens a file that is not written any more.
 ///
 /// One that a kill kept from being closed is repaired first, once.
 pub(super) fn open_closed(
+    volume: &Volume,
     path: &Path,
     cache: usize,
     notify: &Notify,
 ) -> Result<ReadOnlyDatabase, LogError> {
-    let read_only = || Builder::new().set_cache_size(cache).open_read_only(path);
+    let mut builder = Builder::new();
+    builder.set_cache_size(cache);
+    let read_only = || volume.read_database(&builder, path);
     let clean = guard(path, || match read_only() {
         Ok(database) => Ok(Some(database)),
         Err(DatabaseError::RepairAborted) => Ok(None),
@@ -185,7 +190,7 @@ pub(super) fn open_closed(
     if let Some(database) = clean {
         return Ok(database);
     }
-    let repaired = open(path, cache, notify)?;
+    let repaired = open(volume, path, cache, notify)?;
     guard(path, || {
         repaired.close()?;
         Ok(read_only()?)

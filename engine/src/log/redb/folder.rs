@@ -7,14 +7,12 @@
 //! DIR/views.redb                 what can be rebuilt from the records
 //! ```
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
-
+use super::disk::{Hold, Volume};
 use super::file::{damaged, io_error, settle, sync_folder};
 use super::{records, views};
 use crate::log::{LogError, Position};
@@ -27,14 +25,14 @@ const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// The paths of a store.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Folder {
     pub(super) dir: PathBuf,
+    pub(super) volume: Volume,
 }
 
 /// Holds the store until it is dropped.
-#[derive(Debug)]
-pub(super) struct Lock(#[expect(dead_code, reason = "the lock lasts as long as the file")] File);
+pub(super) struct Lock(#[expect(dead_code, reason = "the lock lasts as long")] Hold);
 
 enum Found {
     /// Nothing, or what a killed creation left.
@@ -63,7 +61,7 @@ impl Folder {
             if !create {
                 return Err(LogError::Missing { dir: self.dir.clone() });
             }
-            make_folder(&self.dir)?;
+            self.make_folder(&self.dir)?;
         }
         let lock = self.lock()?;
         // Somebody else may have made the store meanwhile.
@@ -75,14 +73,13 @@ impl Folder {
     }
 
     fn look(&self) -> Result<Found, LogError> {
-        let entries = match fs::read_dir(&self.dir) {
-            Ok(entries) => entries,
+        let names = match self.volume.names(&self.dir) {
+            Ok(names) => names,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
             Err(error) => return Err(io_error(&self.dir, error)),
         };
         let (mut marked, mut foreign) = (false, false);
-        for entry in entries {
-            let name = entry.map_err(|error| io_error(&self.dir, error))?.file_name();
+        for name in names {
             match name.to_str().unwrap_or_default() {
                 "format" => marked = true,
                 // A new volume has a lost+found.
@@ -94,7 +91,7 @@ impl Folder {
         match (marked, foreign) {
             (true, _) => Ok(Found::Store),
             (false, false) => Ok(Found::Nothing),
-            (false, true) if self.records().exists() => self.unmarked(),
+            (false, true) if self.exists(&self.records())? => self.unmarked(),
             (false, true) => Err(LogError::NotAStore { dir: self.dir.clone() }),
         }
     }
@@ -103,38 +100,33 @@ impl Folder {
         damaged(&self.mark(), "the file is missing that says which format the store has")
     }
 
-    fn lock(&self) -> Result<Lock, LogError> {
-        let path = self.dir.join("lock");
-        let failed = |error| io_error(&path, error);
-        let open =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = open.map_err(failed)?;
-        let begun = Instant::now();
-        loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => break,
-                Err(error) if error != rustix::io::Errno::WOULDBLOCK => {
-                    return Err(failed(error.into()));
-                }
-                Err(_) if begun.elapsed() < LOCK_PATIENCE => thread::sleep(LOCK_PAUSE),
-                Err(_) => return Err(self.already_open(&mut file)),
-            }
-        }
-        let write = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-        write.map_err(failed)?;
-        Ok(Lock(file))
+    fn exists(&self, path: &Path) -> Result<bool, LogError> {
+        self.volume.exists(path).map_err(|error| io_error(path, error))
     }
 
-    fn already_open(&self, lock: &mut File) -> LogError {
-        let mut pid = String::new();
+    fn lock(&self) -> Result<Lock, LogError> {
+        let path = self.dir.join("lock");
+        let begun = Instant::now();
+        loop {
+            match self.volume.lock(&path).map_err(|error| io_error(&path, error))? {
+                Some(hold) => return Ok(Lock(hold)),
+                None if begun.elapsed() < LOCK_PATIENCE => thread::sleep(LOCK_PAUSE),
+                None => return Err(self.already_open(&path)),
+            }
+        }
+    }
+
+    fn already_open(&self, lock: &Path) -> LogError {
         // Who it is helps, but is not needed.
-        let _ = lock.read_to_string(&mut pid);
-        LogError::AlreadyOpen { dir: self.dir.clone(), pid: pid.trim().parse().ok() }
+        let pid = self.volume.read(lock).ok().and_then(|pid| String::from_utf8(pid).ok());
+        let pid = pid.and_then(|pid| pid.trim().parse().ok());
+        LogError::AlreadyOpen { dir: self.dir.clone(), pid }
     }
 
     fn check_format(&self) -> Result<(), LogError> {
         let path = self.mark();
-        let text = fs::read_to_string(&path).map_err(|error| io_error(&path, error))?;
+        let bytes = self.volume.read(&path).map_err(|error| io_error(&path, error))?;
+        let text = String::from_utf8_lossy(&bytes);
         let number = text.strip_prefix("annals store ").map(str::trim);
         match number.and_then(|number| number.parse().ok()) {
             Some(STORE_FORMAT) => Ok(()),
@@ -147,27 +139,28 @@ impl Folder {
 
     /// Makes the store. Its mark comes last: a store without records is damaged, never new.
     fn make(&self) -> Result<(), LogError> {
-        let folder = self.records();
-        make_folder(&folder)?;
+        let (folder, volume) = (self.records(), &self.volume);
+        self.make_folder(&folder)?;
         let first = records::file(&folder, Position(1));
-        match records::files(&folder)?.as_slice() {
-            [] => records::create(&folder, Position(1))?,
+        match records::files(volume, &folder)?.as_slice() {
+            [] => records::create(volume, &folder, Position(1))?,
             // A killed creation got this far, if it holds nothing.
-            [Position(1)] if records::is_empty(&first)? => {}
+            [Position(1)] if records::is_empty(volume, &first)? => {}
             _ => return self.unmarked(),
         }
-        if !self.views().exists() {
-            views::create(&self.views())?;
+        if !self.exists(&self.views())? {
+            views::create(volume, &self.views())?;
         }
         let (mark, unfinished) = (self.mark(), self.dir.join("format.new"));
-        fs::write(&unfinished, format!("annals store {STORE_FORMAT}\n"))
-            .map_err(|error| io_error(&unfinished, error))?;
-        settle(&unfinished, &mark)
+        let text = format!("annals store {STORE_FORMAT}\n");
+        let written = volume.write(&unfinished, text.as_bytes());
+        written.map_err(|error| io_error(&unfinished, error))?;
+        settle(volume, &unfinished, &mark)
     }
-}
 
-fn make_folder(folder: &Path) -> Result<(), LogError> {
-    fs::create_dir_all(folder).map_err(|error| io_error(folder, error))?;
-    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
-    sync_folder(parent.unwrap_or(Path::new(".")))
+    fn make_folder(&self, folder: &Path) -> Result<(), LogError> {
+        self.volume.make_folder(folder).map_err(|error| io_error(folder, error))?;
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+        sync_folder(&self.volume, parent.unwrap_or(Path::new(".")))
+    }
 }

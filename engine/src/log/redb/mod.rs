@@ -1,11 +1,14 @@
 //! The log in redb files: records in files that are rolled and then never written again, views
 //! in a file of their own. Only this folder knows redb.
 
+mod backend;
+mod disk;
 mod file;
 mod folder;
 mod records;
 mod store;
 mod views;
 
+pub use disk::{Access, Disk, DiskFile, Hold};
 pub use file::Notice;
 pub use store::{Options, RedbLog};

@@ -1,7 +1,6 @@
 //! The record files: one that grows, and the closed ones before it.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +10,7 @@ use ::redb::{Database, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, Read
 use ::redb::{TableDefinition, WriteTransaction};
 use annals_tasks_sdk::JobId;
 
+use super::disk::Volume;
 use super::file::{self, Notify, Trouble, damaged, guard, io_error};
 use crate::job::ValueDigest;
 use crate::log::error::undecodable;
@@ -30,6 +30,7 @@ const PAGE_BYTES: usize = 8 << 20;
 
 /// All record files of a store.
 pub(super) struct Records {
+    volume: Volume,
     folder: PathBuf,
     cache: usize,
     notify: Notify,
@@ -52,11 +53,9 @@ pub(super) fn file(folder: &Path, first: Position) -> PathBuf {
 }
 
 /// The first positions of the files in a folder, ascending.
-pub(super) fn files(folder: &Path) -> Result<Vec<Position>, LogError> {
-    let failed = |error| io_error(folder, error);
+pub(super) fn files(volume: &Volume, folder: &Path) -> Result<Vec<Position>, LogError> {
     let mut firsts = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
+    for name in volume.names(folder).map_err(|error| io_error(folder, error))? {
         let number = name.to_str().and_then(|name| name.strip_suffix(".redb"));
         firsts.extend(number.and_then(|number| number.parse().ok()).map(Position));
     }
@@ -65,8 +64,8 @@ pub(super) fn files(folder: &Path) -> Result<Vec<Position>, LogError> {
 }
 
 /// Makes the file that begins at `first`.
-pub(super) fn create(folder: &Path, first: Position) -> Result<(), LogError> {
-    file::create(&file(folder, first), |transaction| {
+pub(super) fn create(volume: &Volume, folder: &Path, first: Position) -> Result<(), LogError> {
+    file::create(volume, &file(folder, first), |transaction| {
         transaction.open_table(RECORDS)?;
         transaction.open_table(VALUES)?;
         Ok(())
@@ -74,8 +73,8 @@ pub(super) fn create(folder: &Path, first: Position) -> Result<(), LogError> {
 }
 
 /// Whether a file holds no row.
-pub(super) fn is_empty(path: &Path) -> Result<bool, LogError> {
-    let database = file::open(path, 1 << 20, &None)?;
+pub(super) fn is_empty(volume: &Volume, path: &Path) -> Result<bool, LogError> {
+    let database = file::open(volume, path, 1 << 20, &None)?;
     guard(path, || Ok(last(&database.begin_read()?, path)?.is_none()))
 }
 
@@ -91,8 +90,13 @@ fn last(transaction: &ReadTransaction, path: &Path) -> Result<Option<Position>, 
 
 impl Records {
     /// Opens the files in `folder`.
-    pub(super) fn open(folder: PathBuf, cache: usize, notify: Notify) -> Result<Self, LogError> {
-        let firsts = match files(&folder) {
+    pub(super) fn open(
+        volume: Volume,
+        folder: PathBuf,
+        cache: usize,
+        notify: Notify,
+    ) -> Result<Self, LogError> {
+        let firsts = match files(&volume, &folder) {
             Err(LogError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                 Vec::new()
             }
@@ -102,11 +106,11 @@ impl Records {
             return damaged(&folder, "the files with the records are missing");
         };
         let path = file(&folder, first);
-        let active = file::open(&path, cache / 2, &notify)?;
+        let active = file::open(&volume, &path, cache / 2, &notify)?;
         let next = guard(&path, || last(&active.begin_read()?, &path))?.unwrap_or(first);
         let files = RwLock::new(Files { firsts, active: Some(active) });
         let (next, open) = (AtomicU64::new(next.0), Mutex::default());
-        Ok(Self { folder, cache, notify, next, files, open })
+        Ok(Self { volume, folder, cache, notify, next, files, open })
     }
 
     /// The first position that is free.
@@ -115,10 +119,11 @@ impl Records {
     }
 
     /// How large the last file is; 0 while it holds nothing.
-    pub(super) fn active_bytes(&self) -> u64 {
+    pub(super) fn active_bytes(&self) -> Result<u64, LogError> {
         let first = self.files().firsts.last().copied().unwrap_or_default();
-        let size = fs::metadata(file(&self.folder, first)).map_or(0, |data| data.len());
-        if first < self.next() { size } else { 0 }
+        let path = file(&self.folder, first);
+        let size = self.volume.size(&path).map_err(|error| io_error(&path, error))?;
+        Ok(if first < self.next() { size } else { 0 })
     }
 
     fn files(&self) -> RwLockReadGuard<'_, Files> {
@@ -167,8 +172,9 @@ impl Records {
     /// Closes the last file, and goes on in a new one.
     pub(super) fn roll(&self) -> Result<(), LogError> {
         let next = self.next();
-        create(&self.folder, next)?;
-        let active = file::open(&file(&self.folder, next), self.cache / 2, &self.notify)?;
+        create(&self.volume, &self.folder, next)?;
+        let path = file(&self.folder, next);
+        let active = file::open(&self.volume, &path, self.cache / 2, &self.notify)?;
         let mut files = self.files_mut();
         let path = file(&self.folder, files.firsts.last().copied().unwrap_or_default());
         let closed = files.active.replace(active).ok_or(LogError::Closed)?;
@@ -195,7 +201,7 @@ impl Records {
             return Ok(database.clone());
         }
         let cache = self.cache / (2 * CLOSED_OPEN_MAX);
-        let database = Arc::new(file::open_closed(path, cache, &self.notify)?);
+        let database = Arc::new(file::open_closed(&self.volume, path, cache, &self.notify)?);
         if open.len() == CLOSED_OPEN_MAX {
             open.pop_front();
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use annals_tasks_sdk::JobId;
 
+use super::disk::{Disk, Volume};
 use super::file::{self, Notice};
 use super::folder::{Folder, Lock};
 use super::records::Records;
@@ -25,11 +26,19 @@ pub struct Options {
     pub cache_bytes: usize,
     /// Who is told of repairs; must not use the log.
     pub notify: Option<Arc<dyn Fn(Notice) + Send + Sync>>,
+    /// Another disk than the machine's.
+    pub disk: Option<Arc<dyn Disk>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { create: true, roll_bytes: 128 << 20, cache_bytes: 64 << 20, notify: None }
+        Self {
+            create: true,
+            roll_bytes: 128 << 20,
+            cache_bytes: 64 << 20,
+            notify: None,
+            disk: None,
+        }
     }
 }
 
@@ -71,11 +80,13 @@ struct Store {
 impl RedbLog {
     /// Opens the store in `dir`, and repairs it after a crash.
     pub fn open(dir: &Path, options: &Options) -> Result<Self, LogError> {
-        let folder = Folder { dir: dir.into() };
+        let volume = Volume(options.disk.clone());
+        let folder = Folder { dir: dir.into(), volume: volume.clone() };
         let lock = folder.open(options.create)?;
         let (cache, notify) = (options.cache_bytes, &options.notify);
-        let records = Records::open(folder.records(), cache / 4 * 3, notify.clone())?;
-        let views = Views::open(folder.views(), cache / 4, notify)?;
+        let records =
+            Records::open(volume.clone(), folder.records(), cache / 4 * 3, notify.clone())?;
+        let views = Views::open(&volume, folder.views(), cache / 4, notify)?;
         let (viewed, next) = (views.viewed(), records.next());
         if viewed >= next {
             let detail = format!(
@@ -87,7 +98,7 @@ impl RedbLog {
             );
             return file::damaged(&folder.records(), detail);
         }
-        let grown = records.active_bytes();
+        let grown = records.active_bytes()?;
         Ok(Self {
             store: Arc::new(Store { records, views }),
             roll_bytes: options.roll_bytes,

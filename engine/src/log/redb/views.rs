@@ -1,6 +1,5 @@
 //! The views' file. It can be rebuilt from the records, so that damage of it costs time, no data.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
@@ -9,6 +8,7 @@ use ::redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 use ::redb::{ReadOnlyTable, TableDefinition};
 use annals_tasks_sdk::JobId;
 
+use super::disk::Volume;
 use super::file::{self, Notice, Notify, Trouble, damaged, guard, io_error};
 use crate::log::{JobRow, LogError, Position, codec, v1::JobRowV1};
 
@@ -25,6 +25,7 @@ const OPEN: TableDefinition<'_, u128, ()> = TableDefinition::new("open");
 const VERSION: u8 = 1;
 
 pub(super) struct Views {
+    volume: Volume,
     path: PathBuf,
     viewed: AtomicU64,
     /// None once the log is closed.
@@ -32,8 +33,8 @@ pub(super) struct Views {
 }
 
 /// Makes a file of empty views.
-pub(super) fn create(path: &Path) -> Result<(), LogError> {
-    file::create(path, |transaction| {
+pub(super) fn create(volume: &Volume, path: &Path) -> Result<(), LogError> {
+    file::create(volume, path, |transaction| {
         transaction.open_table(VIEWED)?.insert(0, seal(0, &0_u64.to_le_bytes()).as_slice())?;
         transaction.open_table(JOBS)?;
         transaction.open_table(OPEN)?;
@@ -43,24 +44,34 @@ pub(super) fn create(path: &Path) -> Result<(), LogError> {
 
 impl Views {
     /// Opens the views, or begins them anew where they are missing or damaged.
-    pub(super) fn open(path: PathBuf, cache: usize, notify: &Notify) -> Result<Self, LogError> {
-        if fs::exists(suspect(&path)).unwrap_or(false) {
-            set_aside(&path, "a row of them could not be read", notify)?;
+    pub(super) fn open(
+        volume: &Volume,
+        path: PathBuf,
+        cache: usize,
+        notify: &Notify,
+    ) -> Result<Self, LogError> {
+        if exists(volume, &suspect(&path))? {
+            set_aside(volume, &path, "a row of them could not be read", notify)?;
         }
-        if !fs::exists(&path).map_err(|error| io_error(&path, error))? {
-            create(&path)?;
+        if !exists(volume, &path)? {
+            create(volume, &path)?;
         }
-        let detail = match Self::open_sound(path.clone(), cache, notify) {
+        let detail = match Self::open_sound(volume, path.clone(), cache, notify) {
             Err(LogError::Damaged(damage)) => damage.detail,
             other => return other,
         };
-        set_aside(&path, &detail, notify)?;
-        create(&path)?;
-        Self::open_sound(path, cache, notify)
+        set_aside(volume, &path, &detail, notify)?;
+        create(volume, &path)?;
+        Self::open_sound(volume, path, cache, notify)
     }
 
-    fn open_sound(path: PathBuf, cache: usize, notify: &Notify) -> Result<Self, LogError> {
-        let database = file::open(&path, cache, notify)?;
+    fn open_sound(
+        volume: &Volume,
+        path: PathBuf,
+        cache: usize,
+        notify: &Notify,
+    ) -> Result<Self, LogError> {
+        let database = file::open(volume, &path, cache, notify)?;
         let viewed = guard(&path, || {
             let viewed = viewed(&database.begin_read()?, &path)?;
             // These are read next in any case, and one that is damaged would stop the start.
@@ -68,7 +79,7 @@ impl Views {
             Ok(viewed)
         })?;
         let (viewed, database) = (AtomicU64::new(viewed), RwLock::new(Some(database)));
-        Ok(Self { path, viewed, database })
+        Ok(Self { volume: volume.clone(), path, viewed, database })
     }
 
     pub(super) fn viewed(&self) -> Position {
@@ -115,7 +126,7 @@ impl Views {
         if matches!(result, Err(LogError::Damaged(_))) {
             // The next start then rebuilds the views. Where even this cannot be written, the
             // next use of the row tells again.
-            let _ = fs::write(suspect(&self.path), "");
+            let _ = self.volume.write(&suspect(&self.path), b"");
         }
         result
     }
@@ -183,23 +194,28 @@ fn open_rows(transaction: &ReadTransaction, path: &Path) -> Result<Vec<JobRow>, 
     Ok(rows)
 }
 
+fn exists(volume: &Volume, path: &Path) -> Result<bool, LogError> {
+    volume.exists(path).map_err(|error| io_error(path, error))
+}
+
 /// Where it is noted that the views could not be read.
 fn suspect(path: &Path) -> PathBuf {
     path.with_extension("suspect")
 }
 
 /// Renames the file, so that whoever wants to know what happened to it still can.
-fn set_aside(path: &Path, detail: &str, notify: &Notify) -> Result<(), LogError> {
+fn set_aside(volume: &Volume, path: &Path, detail: &str, notify: &Notify) -> Result<(), LogError> {
     let name = |number: u32| path.with_extension(format!("damaged-{number}"));
     // The last of very many replaces the one before it.
-    let kept = (1..1_000).map(name).find(|kept| !kept.exists()).unwrap_or_else(|| name(1_000));
-    let renamed = match fs::rename(path, &kept) {
+    let free = |kept: &PathBuf| !volume.exists(kept).unwrap_or(true);
+    let kept = (1..1_000).map(name).find(free).unwrap_or_else(|| name(1_000));
+    let renamed = match volume.rename(path, &kept) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         other => other,
     };
     renamed.map_err(|error| io_error(path, error))?;
     // It may never have been there.
-    let _ = fs::remove_file(suspect(path));
+    let _ = volume.remove(&suspect(path));
     if let Some(notify) = notify {
         notify(Notice::ViewsRebuilt { kept, detail: detail.into() });
     }

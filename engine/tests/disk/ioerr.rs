@@ -1,0 +1,174 @@
+//! One operation of the disk fails, or every one from there on, in all ways in which disks do.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use annals_engine::log::{EventLog, LogError, Position};
+
+use super::sim::{EDQUOT, EIO, ENOSPC, Fault, SimDisk, What};
+use super::work::{Done, STORE, Work, open};
+use super::{setting, tree::Tree};
+
+const ERRORS: [i32; 3] = [ENOSPC, EDQUOT, EIO];
+
+/// Runs cases, and tells of all that fail.
+pub(crate) struct Tried {
+    what: &'static str,
+    cases: u64,
+    failed: Vec<String>,
+}
+
+impl Tried {
+    pub(crate) fn new(what: &'static str) -> Self {
+        Self { what, cases: 0, failed: Vec::new() }
+    }
+
+    pub(crate) fn case(&mut self, name: impl FnOnce() -> String, run: impl FnOnce()) {
+        self.cases += 1;
+        // No panic may come out of the log or the engine, whatever the disk does.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+            let text = panic.downcast::<String>().map_or_else(
+                |panic| panic.downcast::<&str>().map_or("a panic".into(), |text| *text).into(),
+                |text| *text,
+            );
+            self.failed.push(format!("{}: {text}", name()));
+        }
+    }
+
+    pub(crate) fn cases(&self) -> u64 {
+        self.cases
+    }
+
+    /// The last line of the test.
+    pub(crate) fn end(self) {
+        println!("{}: {} tried, {} failed", self.what, self.cases, self.failed.len());
+        let first = &self.failed[..self.failed.len().min(20)];
+        assert!(first.is_empty(), "{}", first.join("\n"));
+    }
+}
+
+/// The faults at the operation number `at`. By default each way of failing is tried once, with
+/// one of the errors; else with all of them.
+pub(crate) fn faults(what: What, at: u64, all: bool) -> impl Iterator<Item = Fault> {
+    let ways = [(false, false), (false, true), (true, false), (true, true)];
+    let ways = ways.into_iter().zip(0_u64..);
+    ways.flat_map(move |((lasts, half), way)| {
+        let one = usize::try_from((at + way) % 3).unwrap_or(0);
+        let errors = if all { &ERRORS[..] } else { &ERRORS[one..=one] };
+        errors.iter().map(move |errno| Fault { what, at, errno: *errno, lasts, half })
+    })
+}
+
+/// Whether an error says what is wrong with which file.
+pub(crate) fn told(error: &LogError, errno: i32) {
+    let path = match error {
+        LogError::Full { path, .. } if errno != EIO => path,
+        LogError::Io { path, .. } if errno == EIO => path,
+        other => panic!("error {errno} is told as: {other}"),
+    };
+    // Also the name of the store must be made durable, in the folder above it.
+    let near = path.starts_with(STORE) || Path::new(STORE).parent() == Some(path);
+    assert!(near, "{error}");
+}
+
+fn rounds() -> (bool, std::ops::Range<u64>) {
+    let rounds = setting("ANNALS_IOERR_ROUNDS");
+    (rounds.is_some(), 0..rounds.unwrap_or(1))
+}
+
+#[test]
+fn an_error_of_any_write_or_sync_loses_nothing() {
+    let mut tried = Tried::new("faults of writes under a log");
+    let (all, seeds) = rounds();
+    for seed in seeds {
+        let work = Work::new(seed);
+        let disk = SimDisk::default();
+        let (done, result) = work.run(&disk, |_| {});
+        result.expect("nothing fails");
+        work.check(&disk, done);
+        let changes = {
+            let disk = SimDisk::default();
+            work.run(&disk, |_| {}).1.expect("nothing fails");
+            disk.counts().0
+        };
+        for fault in (1..=changes).flat_map(|at| faults(What::Changes, at, all)) {
+            tried.case(|| format!("seed {seed}, {fault:?}"), || strike(&work, fault));
+        }
+    }
+    tried.end();
+}
+
+fn strike(work: &Work, fault: Fault) {
+    let disk = SimDisk::default();
+    disk.fail(Some(fault));
+    let (done, result) = work.run(&disk, |_| {});
+    assert!(disk.struck() > 0, "the fault was not met");
+    match result {
+        Err(error) => told(&error, fault.errno),
+        Ok(()) => panic!("nobody heard of the fault"),
+    }
+    disk.fail(None);
+    work.check(&disk, done);
+}
+
+#[test]
+fn an_error_while_a_store_is_opened_and_read_is_told_and_harms_nothing() {
+    let mut tried = Tried::new("faults while a store is opened and read");
+    let (all, seeds) = rounds();
+    for seed in seeds {
+        let work = Work::new(seed);
+        for (closed, (tree, done)) in [("closed", closed(&work)), ("crashed", crashed(&work))] {
+            let disk = SimDisk::holding(tree.clone());
+            use_once(&disk).expect("nothing fails");
+            let (changes, reads) = disk.counts();
+            let changes = (1..=changes).flat_map(|at| faults(What::Changes, at, all));
+            let reads = (1..=reads).flat_map(|at| faults(What::Reads, at, all));
+            for fault in changes.chain(reads.filter(|fault| !fault.half)) {
+                let name = || format!("seed {seed}, {closed}, {fault:?}");
+                tried.case(name, || strike_opening(&work, &tree, done, fault));
+            }
+        }
+    }
+    tried.end();
+}
+
+fn closed(work: &Work) -> (Tree, Done) {
+    let disk = SimDisk::default();
+    let (done, _) = work.run(&disk, |_| {});
+    (disk.tree(), done)
+}
+
+/// What lies on the disk when the process dies late in the work.
+fn crashed(work: &Work) -> (Tree, Done) {
+    let disk = SimDisk::default();
+    let mut last = None;
+    work.run(&disk, |done| {
+        if done.acked < done.sent {
+            last = Some((disk.tree(), done));
+        }
+    })
+    .1
+    .expect("nothing fails");
+    last.expect("something was appended")
+}
+
+/// Opens the store, reads all of it, and closes it.
+fn use_once(disk: &SimDisk) -> Result<(), LogError> {
+    let log = open(disk)?;
+    log.reader().rows(Position(1), usize::MAX)?;
+    log.reader().job_rows(None, usize::MAX)?;
+    Box::new(log).close()
+}
+
+fn strike_opening(work: &Work, tree: &Tree, done: Done, fault: Fault) {
+    let disk = SimDisk::holding(tree.clone());
+    disk.fail(Some(fault));
+    let result = use_once(&disk);
+    assert!(disk.struck() > 0, "the fault was not met");
+    match result {
+        Err(error) => told(&error, fault.errno),
+        Ok(()) => panic!("nobody heard of the fault"),
+    }
+    disk.fail(None);
+    work.check(&disk, done);
+}

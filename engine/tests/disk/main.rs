@@ -1,0 +1,16 @@
+//! The log and the engine on a disk that fails: every write, every change of a size, every sync
+//! and every change of a name goes wrong once, and the machine crashes between any two of them.
+//!
+//! The disk is in memory, below redb. What was acknowledged before must be there afterwards.
+
+mod crash;
+mod images;
+mod ioerr;
+mod sim;
+mod tree;
+mod work;
+
+/// A number from the environment, to run more than the ordinary tests do.
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
