@@ -75,8 +75,10 @@ pub enum LogError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// An earlier write failed, so what is on disk is not known.
-    #[error("an earlier write to the log failed; nothing more is written until it is opened anew")]
+    /// An earlier write or read failed, so what is on disk is not known.
+    #[error(
+        "an earlier operation of the log failed; nothing more is written until it is opened anew"
+    )]
     Poisoned,
     /// The log was closed.
     #[error("the log is closed")]

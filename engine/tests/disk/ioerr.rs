@@ -60,14 +60,14 @@ pub(crate) fn faults(what: What, at: u64, all: bool) -> impl Iterator<Item = Fau
 }
 
 /// Whether an error says what is wrong with which file.
-pub(crate) fn told(error: &LogError, errno: i32) {
+pub(crate) fn told(error: &LogError, errno: i32, store: &Path) {
     let path = match error {
         LogError::Full { path, .. } if errno != EIO => path,
         LogError::Io { path, .. } if errno == EIO => path,
         other => panic!("error {errno} is told as: {other}"),
     };
     // Also the name of the store must be made durable, in the folder above it.
-    let near = path.starts_with(STORE) || Path::new(STORE).parent() == Some(path);
+    let near = path.starts_with(store) || store.parent() == Some(path);
     assert!(near, "{error}");
 }
 
@@ -104,7 +104,7 @@ fn strike(work: &Work, fault: Fault) {
     let (done, result) = work.run(&disk, |_| {});
     assert!(disk.struck() > 0, "the fault was not met");
     match result {
-        Err(error) => told(&error, fault.errno),
+        Err(error) => told(&error, fault.errno, Path::new(STORE)),
         Ok(()) => panic!("nobody heard of the fault"),
     }
     disk.fail(None);
@@ -166,7 +166,7 @@ fn strike_opening(work: &Work, tree: &Tree, done: Done, fault: Fault) {
     let result = use_once(&disk);
     assert!(disk.struck() > 0, "the fault was not met");
     match result {
-        Err(error) => told(&error, fault.errno),
+        Err(error) => told(&error, fault.errno, Path::new(STORE)),
         Ok(()) => panic!("nobody heard of the fault"),
     }
     disk.fail(None);

@@ -4,6 +4,7 @@
 //! The disk is in memory, below redb. What was acknowledged before must be there afterwards.
 
 mod crash;
+mod engine;
 mod images;
 mod ioerr;
 mod sim;

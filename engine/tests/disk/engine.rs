@@ -1,0 +1,219 @@
+//! A whole engine on a disk of which one operation fails, or every one from there on.
+
+use std::path::Path;
+use std::time::Duration;
+
+use annals_engine::job::{Command, JobStatus, Origin};
+use annals_engine::log::{EventLog, LogError, RedbLog, verify};
+use annals_engine::runtime::{
+    CommandError, Engine, EngineError, JobError, StartError, Submission, SubmitError,
+};
+use annals_engine::{Ask, JobHandle};
+use annals_tasks_sdk::plan::{Limits, Plan};
+use annals_tasks_sdk::{JobId, Payload, TaskContext, TaskKind, TaskResult};
+
+use super::ioerr::{Tried, faults, told};
+use super::setting;
+use super::sim::{Fault, SimDisk, What};
+use super::work::options;
+
+/// Of so many operations in a row one fails in the ordinary test.
+const EVERY: usize = 7;
+
+const SAVE: TaskKind<Payload, Payload> = TaskKind::new("save");
+
+async fn save(cx: TaskContext, input: Payload) -> TaskResult<Payload> {
+    cx.checkpoint(&"a value that lies beside the row").await?;
+    Ok(input)
+}
+
+const SHORT: &str = r#"{"name": "short", "tasks": [
+    {"id": "a", "kind": "noop"}, {"id": "b", "kind": "save"}, {"id": "c", "kind": "noop"}]}"#;
+const MANUAL: &str =
+    r#"{"name": "manual", "start": "manual", "tasks": [{"id": "a", "kind": "save"}]}"#;
+
+/// What a client was told.
+#[derive(Default)]
+struct Client {
+    submitted: Vec<JobId>,
+    cancelled: Option<JobId>,
+    executed: Option<JobId>,
+}
+
+/// Why an engine stopped.
+type Stop = EngineError;
+
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_mins(1), future).await.expect("it must not hang")
+}
+
+async fn start(dir: &Path, disk: &SimDisk) -> Result<Engine, StartError> {
+    let builder = Engine::open(dir).store(options(disk)).views_every(6).slots(2);
+    within(builder.task(SAVE, save).start()).await
+}
+
+async fn submit(engine: &Engine, plan: &str) -> Result<JobHandle, Stop> {
+    let plan = Plan::from_json(plan, &Limits::default()).expect("a valid plan");
+    match within(engine.submit_plan(Submission::new(plan, Origin::ENGINE))).await {
+        Ok(job) => Ok(job),
+        Err(SubmitError::Engine(stop)) => Err(stop),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+async fn command(job: &JobHandle, command: Command) -> Result<(), Stop> {
+    match within(job.command(command, Ask::default())).await {
+        Ok(_) => Ok(()),
+        Err(CommandError::Job(JobError::Engine(stop))) => Err(stop),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+async fn ended(job: &JobHandle) -> Result<JobStatus, Stop> {
+    match within(job.ended()).await {
+        Ok(snapshot) => Ok(snapshot.job.status()),
+        Err(JobError::Engine(stop)) => Err(stop),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+impl Client {
+    async fn submit(&mut self, engine: &Engine, plan: &str) -> Result<JobHandle, Stop> {
+        let job = submit(engine, plan).await?;
+        self.submitted.push(job.id());
+        Ok(job)
+    }
+
+    /// Asks for this and that, and waits for it.
+    async fn work(&mut self, engine: &Engine) -> Result<(), Stop> {
+        let short = self.submit(engine, SHORT).await?;
+        let manual = self.submit(engine, MANUAL).await?;
+        let never = self.submit(engine, MANUAL).await?;
+        let execute = Command::Execute { paused: false };
+        let (ends, executes, cancels) = tokio::join!(
+            ended(&short),
+            command(&manual, execute),
+            command(&never, Command::Cancel)
+        );
+        if executes.is_ok() {
+            self.executed = Some(manual.id());
+        }
+        if cancels.is_ok() {
+            self.cancelled = Some(never.id());
+        }
+        executes.and(cancels)?;
+        assert_eq!(ends?, JobStatus::Completed);
+        assert_eq!(ended(&manual).await?, JobStatus::Completed);
+        let more = self.submit(engine, SHORT).await?;
+        ended(&more).await.map(drop)
+    }
+
+    /// All that was acknowledged is there, and all that is there comes to its end.
+    async fn check(&self, engine: &Engine) {
+        let all = within(engine.jobs(None, 100)).await.expect("jobs can be listed");
+        for id in &self.submitted {
+            assert!(all.iter().any(|row| row.job == *id), "job {id} was accepted and is lost");
+        }
+        for row in &all {
+            let job = engine.job(row.job);
+            let found = within(job.snapshot()).await.expect("it can be read").job.status();
+            if self.cancelled == Some(row.job) {
+                assert_eq!(found, JobStatus::Cancelled, "the cancel is lost");
+            }
+            if found == JobStatus::Pending {
+                assert_ne!(self.executed, Some(row.job), "the start is lost");
+                command(&job, Command::Execute { paused: false }).await.expect("it is started");
+            }
+            let end = ended(&job).await.expect("it ends");
+            let cancelled = &*row.name == "manual" && end == JobStatus::Cancelled;
+            assert!(cancelled || end == JobStatus::Completed, "{} is {end:?}", row.name);
+        }
+    }
+}
+
+/// Two engines one after the other, as far as they come. Gives what stopped them.
+async fn lives(dir: &Path, disk: &SimDisk, client: &mut Client) -> Result<(), Failed> {
+    for _ in 0..2 {
+        let engine = start(dir, disk).await.map_err(Failed::Start)?;
+        let worked = client.work(&engine).await;
+        if worked.is_err() {
+            let more = submit(&engine, SHORT).await;
+            assert!(more.is_err(), "something is accepted after a failure");
+        }
+        let closed = within(engine.shutdown()).await;
+        // What runs on is the drop, which blocks.
+        within(tokio::task::spawn_blocking(move || drop(engine))).await.expect("it ends");
+        if let Err(stop) = worked {
+            closed.expect_err("it ends well after a failure");
+            return Err(Failed::Work(stop));
+        }
+        closed.map_err(Failed::Work)?;
+    }
+    Ok(())
+}
+
+enum Failed {
+    Start(StartError),
+    Work(Stop),
+}
+
+impl Failed {
+    fn error(&self) -> &LogError {
+        match self {
+            Self::Start(StartError::Log(error)) => error,
+            Self::Start(StartError::Engine(EngineError::OutcomeUnknown(error)))
+            | Self::Work(EngineError::OutcomeUnknown(error)) => error,
+            Self::Start(other) => panic!("{other}"),
+            Self::Work(other) => panic!("{other}"),
+        }
+    }
+}
+
+async fn strike(fault: Option<Fault>) -> u64 {
+    let root = tempfile::tempdir().expect("a folder can be made");
+    let (dir, disk) = (root.path().join("store"), SimDisk::default());
+    let mut client = Client::default();
+    disk.fail(fault);
+    let result = lives(&dir, &disk, &mut client).await;
+    let (changes, _) = disk.counts();
+    match (&result, fault) {
+        (Err(failed), Some(fault)) => told(failed.error(), fault.errno, &dir),
+        (Err(failed), None) => panic!("{}", failed.error()),
+        // Commits gather by chance, so that there may have been fewer operations this time.
+        (Ok(()), _) => assert_eq!(disk.struck(), 0, "nobody heard of the fault"),
+    }
+    disk.fail(None);
+    let engine = start(&dir, &disk).await.expect("it starts on the mended disk");
+    client.check(&engine).await;
+    within(engine.shutdown()).await.expect("it ends in good order");
+    drop(engine);
+    let log = RedbLog::open(&dir, &options(&disk)).expect("it opens");
+    assert_eq!(verify(&*log.reader()).expect("it reads").damage, []);
+    changes
+}
+
+#[test]
+fn an_error_under_an_engine_loses_nothing_that_was_acknowledged() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("threads can be started");
+    let rounds = setting("ANNALS_IOERR_ROUNDS");
+    let mut tried = Tried::new("faults of writes under an engine");
+    for _ in 0..rounds.unwrap_or(1) {
+        let changes = runtime.block_on(strike(None));
+        let every = if rounds.is_some() { 1 } else { EVERY };
+        for at in (1..=changes).step_by(every) {
+            for fault in faults(What::Changes, at, rounds.is_some()) {
+                tried.case(
+                    || format!("{fault:?}"),
+                    || {
+                        runtime.block_on(strike(Some(fault)));
+                    },
+                );
+            }
+        }
+    }
+    tried.end();
+}
