@@ -17,8 +17,8 @@ use super::setting;
 use super::sim::{Fault, SimDisk, What};
 use super::work::options;
 
-/// Of so many operations in a row one fails in the ordinary test.
-const EVERY: usize = 7;
+/// Of so many operations in a row one fails, in each round another one.
+const EVERY: u64 = 7;
 
 const SAVE: TaskKind<Payload, Payload> = TaskKind::new("save");
 
@@ -201,10 +201,9 @@ fn an_error_under_an_engine_loses_nothing_that_was_acknowledged() {
         .expect("threads can be started");
     let rounds = setting("ANNALS_IOERR_ROUNDS");
     let mut tried = Tried::new("faults of writes under an engine");
-    for _ in 0..rounds.unwrap_or(1) {
+    for round in 0..rounds.unwrap_or(1) {
         let changes = runtime.block_on(strike(None));
-        let every = if rounds.is_some() { 1 } else { EVERY };
-        for at in (1..=changes).step_by(every) {
+        for at in (1..=changes).filter(|at| at % EVERY == round % EVERY) {
             for fault in faults(What::Changes, at, rounds.is_some()) {
                 tried.case(
                     || format!("{fault:?}"),

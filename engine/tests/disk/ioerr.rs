@@ -27,10 +27,8 @@ impl Tried {
         self.cases += 1;
         // No panic may come out of the log or the engine, whatever the disk does.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
-            let text = panic.downcast::<String>().map_or_else(
-                |panic| panic.downcast::<&str>().map_or("a panic".into(), |text| *text).into(),
-                |text| *text,
-            );
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
             self.failed.push(format!("{}: {text}", name()));
         }
     }
