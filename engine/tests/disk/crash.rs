@@ -10,7 +10,7 @@ use super::tree::{Change, Tree};
 use super::work::{Done, Work, open};
 
 /// How many images the ordinary test looks at.
-const IMAGES: u64 = 2_000;
+pub(crate) const IMAGES: u64 = 2_000;
 
 /// What was done to the disk, and how far the work was after how many changes.
 struct Recording {
