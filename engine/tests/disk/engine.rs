@@ -191,20 +191,21 @@ impl Failed {
         match self {
             Self::Start(StartError::Log(error)) => error,
             Self::Start(StartError::Engine(EngineError::OutcomeUnknown(error)))
-            | Self::Work(EngineError::OutcomeUnknown(error)) => error,
+            | Self::Work(EngineError::OutcomeUnknown(error) | EngineError::Log(error)) => error,
             Self::Start(other) => panic!("{other}"),
             Self::Work(other) => panic!("{other}"),
         }
     }
 }
 
-async fn strike(fault: Option<Fault>) -> u64 {
+/// Gives how many changes and reads the disk saw.
+async fn strike(fault: Option<Fault>) -> (u64, u64) {
     let root = tempfile::tempdir().expect("a folder can be made");
     let (dir, disk) = (root.path().join("store"), SimDisk::default());
     let mut client = Client::new(&disk);
     disk.fail(fault);
     let result = lives(&dir, &disk, &mut client).await;
-    let (changes, _) = disk.counts();
+    let counts = disk.counts();
     match (&result, fault) {
         (Err(failed), Some(fault)) => told(failed.error(), fault.errno, &dir),
         (Err(failed), None) => panic!("{}", failed.error()),
@@ -213,7 +214,7 @@ async fn strike(fault: Option<Fault>) -> u64 {
     }
     disk.fail(None);
     go_on(&dir, &disk, &client, usize::MAX).await;
-    changes
+    counts
 }
 
 /// Starts on what is on the disk, and brings it to its end.
@@ -237,16 +238,18 @@ fn an_error_under_an_engine_loses_nothing_that_was_acknowledged() {
     let rounds = setting("ANNALS_IOERR_ROUNDS");
     let mut tried = Tried::new("faults under an engine");
     for round in 0..rounds.unwrap_or(1) {
-        let changes = runtime.block_on(strike(None));
-        for at in (1..=changes).filter(|at| at % EVERY == round % EVERY) {
-            for fault in faults(What::Changes, at, rounds.is_some()) {
-                tried.case(
-                    || format!("{fault:?}"),
-                    || {
-                        runtime.block_on(strike(Some(fault)));
-                    },
-                );
-            }
+        let (changes, reads) = runtime.block_on(strike(None));
+        let due = |at: &u64| at % EVERY == round % EVERY;
+        let all = rounds.is_some();
+        let changes = (1..=changes).filter(due).flat_map(|at| faults(What::Changes, at, all));
+        let reads = (1..=reads).flat_map(|at| faults(What::Reads, at, all));
+        for fault in changes.chain(reads.filter(|fault| !fault.half)) {
+            tried.case(
+                || format!("{fault:?}"),
+                || {
+                    runtime.block_on(strike(Some(fault)));
+                },
+            );
         }
     }
     tried.end();
