@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use annals_engine::log::{EventLog, LogError, Position};
+use annals_engine::log::{EventLog, LogError, Position, RedbLog};
 
 use super::sim::{EDQUOT, EIO, ENOSPC, Fault, SimDisk, What};
 use super::work::{Done, STORE, Work, open};
@@ -167,4 +167,32 @@ fn strike_opening(work: &Work, tree: &Tree, done: Done, fault: Fault) {
     }
     disk.fail(None);
     work.check(&disk, done);
+}
+
+/// The store never uses a file again in which an operation failed, and files that are not written
+/// any more stay open: what could not be read once could not be read until the next start.
+#[test]
+fn a_closed_file_that_could_not_be_read_once_can_be_read_again() {
+    let work = Work::new(0);
+    let (tree, done) = closed(&work);
+    let read = |disk: &SimDisk, log: &RedbLog, fault| {
+        disk.fail(fault);
+        let row = log.reader().row(Position(1));
+        let (_, reads) = disk.counts();
+        disk.fail(None);
+        (row, reads)
+    };
+    let disk = SimDisk::holding(tree.clone());
+    let (row, reads) = read(&disk, &open(&disk).unwrap(), None);
+    let row = row.unwrap();
+    assert!(row.is_some() && reads > 0);
+    for at in 1..=reads {
+        let disk = SimDisk::holding(tree.clone());
+        let log = open(&disk).unwrap();
+        let fault = Fault { what: What::Reads, at, errno: EIO, lasts: false, half: false };
+        told(&read(&disk, &log, Some(fault)).0.unwrap_err(), EIO, Path::new(STORE));
+        assert_eq!(read(&disk, &log, None).0.expect("it can be read again"), row);
+        Box::new(log).close().expect("nothing was written meanwhile");
+        work.check(&disk, done);
+    }
 }
