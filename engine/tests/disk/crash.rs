@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::images::{LOSSES, Power};
+use super::images::{LOSSES, Power, cut_somewhere};
 use super::ioerr::Tried;
 use super::setting;
 use super::sim::SimDisk;
@@ -82,9 +82,5 @@ fn crash_again(tree: Tree, random: &mut fastrand::Rng) -> Tree {
     let disk = SimDisk::holding(tree.clone());
     disk.record();
     drop(open(&disk).expect("it opens"));
-    let journal = disk.journal();
-    let mut power = Power::on(tree);
-    let at = random.usize(0..=journal.len());
-    journal[..at].iter().for_each(|change| power.step(change));
-    power.cut(LOSSES[random.usize(0..LOSSES.len())], random)
+    cut_somewhere(tree, &disk.journal(), random)
 }

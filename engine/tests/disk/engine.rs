@@ -14,10 +14,11 @@ use annals_tasks_sdk::plan::{Limits, Plan};
 use annals_tasks_sdk::{JobId, Payload, TaskContext, TaskKind, TaskResult};
 
 use super::crash::IMAGES;
-use super::images::{LOSSES, Power};
+use super::images::{LOSSES, Power, cut_somewhere};
 use super::ioerr::{Tried, faults, told};
 use super::setting;
 use super::sim::{Fault, SimDisk, What};
+use super::tree::Tree;
 use super::work::options;
 
 /// Of so many operations in a row one fails, in each round another one.
@@ -227,6 +228,15 @@ async fn go_on(dir: &Path, disk: &SimDisk, client: &Client, changes: usize) {
     assert_eq!(verify(&*log.reader()).expect("it reads").damage, []);
 }
 
+/// The power goes again while an engine starts after a crash, and its jobs go on.
+async fn crash_again(dir: &Path, tree: Tree, random: &mut fastrand::Rng) -> Tree {
+    let disk = SimDisk::holding(tree.clone());
+    disk.record();
+    let engine = start(dir, &disk).await.expect("it starts");
+    within(engine.shutdown()).await.expect("it ends in good order");
+    cut_somewhere(tree, &disk.journal(), random)
+}
+
 fn runtime() -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().build().expect("threads can be started")
@@ -278,9 +288,15 @@ fn a_crash_under_an_engine_loses_nothing_that_was_acknowledged() {
                 if random.usize(0..every) > 0 {
                     continue;
                 }
-                let disk = SimDisk::holding(power.cut(loss, &mut random));
-                let run = || runtime.block_on(go_on(&dir, &disk, &client, at));
-                tried.case(|| format!("after {at} changes, lost: {loss:?}"), run);
+                let tree = power.cut(loss, &mut random);
+                let again = random.u8(0..4) == 0;
+                let name = || format!("after {at} changes, lost: {loss:?}, {again}");
+                let run = async {
+                    let tree =
+                        if again { crash_again(&dir, tree, &mut random).await } else { tree };
+                    go_on(&dir, &SimDisk::holding(tree), &client, at).await;
+                };
+                tried.case(name, || runtime.block_on(run));
             }
             if let Some(change) = journal.get(at) {
                 power.step(change);
