@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::images::{LOSSES, Power};
+use super::images::{LOSSES, Power, cut_somewhere};
 use super::ioerr::Tried;
 use super::setting;
 use super::sim::SimDisk;
@@ -10,7 +10,7 @@ use super::tree::{Change, Tree};
 use super::work::{Done, Work, open};
 
 /// How many images the ordinary test looks at.
-const IMAGES: u64 = 2_000;
+pub(crate) const IMAGES: u64 = 2_000;
 
 /// What was done to the disk, and how far the work was after how many changes.
 struct Recording {
@@ -82,9 +82,5 @@ fn crash_again(tree: Tree, random: &mut fastrand::Rng) -> Tree {
     let disk = SimDisk::holding(tree.clone());
     disk.record();
     drop(open(&disk).expect("it opens"));
-    let journal = disk.journal();
-    let mut power = Power::on(tree);
-    let at = random.usize(0..=journal.len());
-    journal[..at].iter().for_each(|change| power.step(change));
-    power.cut(LOSSES[random.usize(0..LOSSES.len())], random)
+    cut_somewhere(tree, &disk.journal(), random)
 }

@@ -1,4 +1,5 @@
-//! A whole engine on a disk of which one operation fails, or every one from there on.
+//! A whole engine on a disk of which one operation fails, or every one from there on; and one
+//! whose power goes between any two operations.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,13 +13,19 @@ use annals_engine::{Ask, JobHandle};
 use annals_tasks_sdk::plan::{Limits, Plan};
 use annals_tasks_sdk::{JobId, Payload, TaskContext, TaskKind, TaskResult};
 
+use super::crash::IMAGES;
+use super::images::{LOSSES, Power, cut_somewhere};
 use super::ioerr::{Tried, faults, told};
 use super::setting;
 use super::sim::{Fault, SimDisk, What};
+use super::tree::Tree;
 use super::work::options;
 
-/// Of so many operations in a row one fails in the ordinary test.
-const EVERY: usize = 7;
+/// Of so many operations in a row one fails, in each round another one.
+const EVERY: u64 = 7;
+
+/// For so many images under a log there is one under an engine.
+const ENGINE_SHARE: u64 = 8;
 
 const SAVE: TaskKind<Payload, Payload> = TaskKind::new("save");
 
@@ -32,12 +39,20 @@ const SHORT: &str = r#"{"name": "short", "tasks": [
 const MANUAL: &str =
     r#"{"name": "manual", "start": "manual", "tasks": [{"id": "a", "kind": "save"}]}"#;
 
-/// What a client was told.
-#[derive(Default)]
+/// What a client was told of a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Submitted,
+    Started,
+    Cancelled,
+    Completed,
+}
+
+/// Who asks, and remembers the answers.
 struct Client {
-    submitted: Vec<JobId>,
-    cancelled: Option<JobId>,
-    executed: Option<JobId>,
+    disk: SimDisk,
+    /// Each with the number of changes that the disk had recorded by then.
+    told: Vec<(usize, JobId, Told)>,
 }
 
 /// Why an engine stopped.
@@ -78,9 +93,16 @@ async fn ended(job: &JobHandle) -> Result<JobStatus, Stop> {
 }
 
 impl Client {
+    fn new(disk: &SimDisk) -> Self {
+        Self { disk: disk.clone(), told: Vec::new() }
+    }
+
+    fn note(&mut self, job: &JobHandle, told: Told) {
+        self.told.push((self.disk.recorded(), job.id(), told));
+    }
     async fn submit(&mut self, engine: &Engine, plan: &str) -> Result<JobHandle, Stop> {
         let job = submit(engine, plan).await?;
-        self.submitted.push(job.id());
+        self.note(&job, Told::Submitted);
         Ok(job)
     }
 
@@ -96,32 +118,40 @@ impl Client {
             command(&never, Command::Cancel)
         );
         if executes.is_ok() {
-            self.executed = Some(manual.id());
+            self.note(&manual, Told::Started);
         }
         if cancels.is_ok() {
-            self.cancelled = Some(never.id());
+            self.note(&never, Told::Cancelled);
         }
         executes.and(cancels)?;
         assert_eq!(ends?, JobStatus::Completed);
+        self.note(&short, Told::Completed);
         assert_eq!(ended(&manual).await?, JobStatus::Completed);
+        self.note(&manual, Told::Completed);
         let more = self.submit(engine, SHORT).await?;
-        ended(&more).await.map(drop)
+        assert_eq!(ended(&more).await?, JobStatus::Completed);
+        self.note(&more, Told::Completed);
+        Ok(())
     }
 
-    /// All that was acknowledged is there, and all that is there comes to its end.
-    async fn check(&self, engine: &Engine) {
+    /// What was told while the disk recorded no more than so many changes is there, and all that
+    /// is there comes to its end.
+    async fn check(&self, engine: &Engine, changes: usize) {
         let all = within(engine.jobs(None, 100)).await.expect("jobs can be listed");
-        for id in &self.submitted {
-            assert!(all.iter().any(|row| row.job == *id), "job {id} was accepted and is lost");
+        for (_, id, told) in self.told.iter().filter(|(at, ..)| *at <= changes) {
+            let found = all.iter().find(|row| row.job == *id);
+            let found = found.unwrap_or_else(|| panic!("job {id} was accepted and is lost")).status;
+            let holds = match told {
+                Told::Submitted => true,
+                Told::Started => found != JobStatus::Pending,
+                Told::Cancelled => found == JobStatus::Cancelled,
+                Told::Completed => found == JobStatus::Completed,
+            };
+            assert!(holds, "job {id} is {found:?} and was something else");
         }
         for row in &all {
             let job = engine.job(row.job);
-            let found = within(job.snapshot()).await.expect("it can be read").job.status();
-            if self.cancelled == Some(row.job) {
-                assert_eq!(found, JobStatus::Cancelled, "the cancel is lost");
-            }
-            if found == JobStatus::Pending {
-                assert_ne!(self.executed, Some(row.job), "the start is lost");
+            if row.status == JobStatus::Pending {
                 command(&job, Command::Execute { paused: false }).await.expect("it is started");
             }
             let end = ended(&job).await.expect("it ends");
@@ -162,20 +192,21 @@ impl Failed {
         match self {
             Self::Start(StartError::Log(error)) => error,
             Self::Start(StartError::Engine(EngineError::OutcomeUnknown(error)))
-            | Self::Work(EngineError::OutcomeUnknown(error)) => error,
+            | Self::Work(EngineError::OutcomeUnknown(error) | EngineError::Log(error)) => error,
             Self::Start(other) => panic!("{other}"),
             Self::Work(other) => panic!("{other}"),
         }
     }
 }
 
-async fn strike(fault: Option<Fault>) -> u64 {
+/// Gives how many changes and reads the disk saw.
+async fn strike(fault: Option<Fault>) -> (u64, u64) {
     let root = tempfile::tempdir().expect("a folder can be made");
     let (dir, disk) = (root.path().join("store"), SimDisk::default());
-    let mut client = Client::default();
+    let mut client = Client::new(&disk);
     disk.fail(fault);
     let result = lives(&dir, &disk, &mut client).await;
-    let (changes, _) = disk.counts();
+    let counts = disk.counts();
     match (&result, fault) {
         (Err(failed), Some(fault)) => told(failed.error(), fault.errno, &dir),
         (Err(failed), None) => panic!("{}", failed.error()),
@@ -183,35 +214,92 @@ async fn strike(fault: Option<Fault>) -> u64 {
         (Ok(()), _) => assert_eq!(disk.struck(), 0, "nobody heard of the fault"),
     }
     disk.fail(None);
-    let engine = start(&dir, &disk).await.expect("it starts on the mended disk");
-    client.check(&engine).await;
+    go_on(&dir, &disk, &client, usize::MAX).await;
+    counts
+}
+
+/// Starts on what is on the disk, and brings it to its end.
+async fn go_on(dir: &Path, disk: &SimDisk, client: &Client, changes: usize) {
+    let engine = start(dir, disk).await.expect("it starts");
+    client.check(&engine, changes).await;
     within(engine.shutdown()).await.expect("it ends in good order");
     drop(engine);
-    let log = RedbLog::open(&dir, &options(&disk)).expect("it opens");
+    let log = RedbLog::open(dir, &options(disk)).expect("it opens");
     assert_eq!(verify(&*log.reader()).expect("it reads").damage, []);
-    changes
+}
+
+/// The power goes again while an engine starts after a crash, and its jobs go on.
+async fn crash_again(dir: &Path, tree: Tree, random: &mut fastrand::Rng) -> Tree {
+    let disk = SimDisk::holding(tree.clone());
+    disk.record();
+    let engine = start(dir, &disk).await.expect("it starts");
+    within(engine.shutdown()).await.expect("it ends in good order");
+    cut_somewhere(tree, &disk.journal(), random)
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().expect("threads can be started")
 }
 
 #[test]
 fn an_error_under_an_engine_loses_nothing_that_was_acknowledged() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("threads can be started");
+    let runtime = runtime();
     let rounds = setting("ANNALS_IOERR_ROUNDS");
-    let mut tried = Tried::new("faults of writes under an engine");
-    for _ in 0..rounds.unwrap_or(1) {
-        let changes = runtime.block_on(strike(None));
-        let every = if rounds.is_some() { 1 } else { EVERY };
-        for at in (1..=changes).step_by(every) {
-            for fault in faults(What::Changes, at, rounds.is_some()) {
-                tried.case(
-                    || format!("{fault:?}"),
-                    || {
-                        runtime.block_on(strike(Some(fault)));
-                    },
-                );
+    let mut tried = Tried::new("faults under an engine");
+    for round in 0..rounds.unwrap_or(1) {
+        let (changes, reads) = runtime.block_on(strike(None));
+        let due = |at: &u64| at % EVERY == round % EVERY;
+        let all = rounds.is_some();
+        let changes = (1..=changes).filter(due).flat_map(|at| faults(What::Changes, at, all));
+        let reads = (1..=reads).flat_map(|at| faults(What::Reads, at, all));
+        for fault in changes.chain(reads.filter(|fault| !fault.half)) {
+            tried.case(
+                || format!("{fault:?}"),
+                || {
+                    runtime.block_on(strike(Some(fault)));
+                },
+            );
+        }
+    }
+    tried.end();
+}
+
+#[test]
+fn a_crash_under_an_engine_loses_nothing_that_was_acknowledged() {
+    let images = setting("ANNALS_CRASH_IMAGES").unwrap_or(IMAGES).div_ceil(ENGINE_SHARE);
+    let seed = setting("ANNALS_CRASH_SEED").unwrap_or(0);
+    let (runtime, mut tried) = (runtime(), Tried::new("crash images under an engine"));
+    let mut random = fastrand::Rng::with_seed(seed);
+    while tried.cases() < images {
+        // Its path is written in all images.
+        let root = tempfile::tempdir().expect("a folder can be made");
+        let (dir, disk) = (root.path().join("store"), SimDisk::default());
+        disk.record();
+        let mut client = Client::new(&disk);
+        let lived = runtime.block_on(lives(&dir, &disk, &mut client));
+        assert!(lived.is_ok(), "nothing fails");
+        let journal = disk.journal();
+        // Spread over the whole of it, also where there are few of them.
+        let every = (journal.len() * LOSSES.len()).div_ceil(usize::try_from(images).unwrap());
+        let mut power = Power::default();
+        for at in 0..=journal.len() {
+            for loss in LOSSES {
+                if random.usize(0..every) > 0 {
+                    continue;
+                }
+                let tree = power.cut(loss, &mut random);
+                let again = random.u8(0..4) == 0;
+                let name = || format!("after {at} changes, lost: {loss:?}, {again}");
+                let run = async {
+                    let tree =
+                        if again { crash_again(&dir, tree, &mut random).await } else { tree };
+                    go_on(&dir, &SimDisk::holding(tree), &client, at).await;
+                };
+                tried.case(name, || runtime.block_on(run));
+            }
+            if let Some(change) = journal.get(at) {
+                power.step(change);
             }
         }
     }

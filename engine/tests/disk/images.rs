@@ -88,6 +88,14 @@ impl Power {
     }
 }
 
+/// What is on a disk if the power goes somewhere in what is done to it.
+pub(crate) fn cut_somewhere(tree: Tree, journal: &[Change], random: &mut fastrand::Rng) -> Tree {
+    let mut power = Power::on(tree);
+    let at = random.usize(0..=journal.len());
+    journal[..at].iter().for_each(|change| power.step(change));
+    power.cut(LOSSES[random.usize(0..LOSSES.len())], random)
+}
+
 /// Applies what is not lost.
 fn survive(bytes: &mut Vec<u8>, pending: &[Change], loss: Loss, random: &mut fastrand::Rng) {
     let kept = match loss {

@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask --help`.
 
-use std::process::{Command, ExitCode};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use clap::{Parser, Subcommand};
@@ -32,6 +33,26 @@ enum Xtask {
         #[arg(long, default_value_t = 400)]
         rounds: u32,
     },
+    /// Logs and engines on a disk of which every operation fails in turn: full, over its quota or
+    /// broken, once or for ever, with or without a part of the operation done.
+    Ioerr {
+        /// How many different works to do on such disks.
+        #[arg(long, default_value_t = 10)]
+        rounds: u32,
+    },
+    /// Logs whose power goes between any two operations of the disk: what was not synced is lost,
+    /// kept, torn or reordered, and in a quarter of the cases the power goes again meanwhile.
+    Crash {
+        /// How many images of disks to look at; an eighth as many more under a whole engine.
+        #[arg(long, default_value_t = 20_000)]
+        images: u64,
+        /// Where the random numbers begin.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// Compile for speed; the store's own assertions are left out then.
+        #[arg(long)]
+        release: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -39,6 +60,8 @@ fn main() -> ExitCode {
         Xtask::Slow => slow(),
         Xtask::Walk { commands, seed } => walk(commands, seed),
         Xtask::Kill { rounds } => kill(rounds),
+        Xtask::Ioerr { rounds } => ioerr(rounds),
+        Xtask::Crash { images, seed, release } => crash(images, seed, release),
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -47,7 +70,8 @@ fn main() -> ExitCode {
 type Part = (&'static str, fn() -> bool);
 
 fn slow() -> bool {
-    let parts: [Part; 2] = [("walk", || walk(1_000_000, None)), ("kill", || kill(100))];
+    let parts: [Part; 3] =
+        [("walk", || walk(1_000_000, None)), ("kill", || kill(100)), ("ioerr", || ioerr(1))];
     let mut failed = Vec::new();
     for (name, part) in parts {
         let start = Instant::now();
@@ -77,6 +101,47 @@ fn kill(rounds: u32) -> bool {
     test.args(["test", "--package", "annals-engine", "--lib", "log::tests::kill"]);
     test.env("ANNALS_TEST_ROUNDS", rounds.to_string());
     test.status().is_ok_and(|status| status.success())
+}
+
+fn ioerr(rounds: u32) -> bool {
+    let mut test = cargo();
+    test.args(["test", "--package", "annals-engine", "--test", "disk"]);
+    test.args(["--", "--nocapture", "--skip", "crash"]);
+    counted("ioerr", test.env("ANNALS_IOERR_ROUNDS", rounds.to_string()))
+}
+
+fn crash(images: u64, seed: u64, release: bool) -> bool {
+    let mut test = cargo();
+    test.args(["test", "--package", "annals-engine", "--test", "disk"]);
+    if release {
+        test.arg("--release");
+    }
+    test.args(["--", "--nocapture", "crash"]);
+    test.env("ANNALS_CRASH_IMAGES", images.to_string());
+    counted("crash", test.env("ANNALS_CRASH_SEED", seed.to_string()))
+}
+
+/// Runs tests that say `...: 12 tried, 0 failed`, and says the sum in the last line.
+fn counted(name: &str, tests: &mut Command) -> bool {
+    let Ok(mut tests) = tests.stdout(Stdio::piped()).spawn() else { return false };
+    let lines = tests.stdout.take().map(|output| BufReader::new(output).lines());
+    let (mut tried, mut failed) = (0, 0);
+    for line in lines.into_iter().flatten().map_while(Result::ok) {
+        println!("{line}");
+        if let Some(counts) = counts(&line) {
+            tried += counts.0;
+            failed += counts.1;
+        }
+    }
+    let passed = tests.wait().is_ok_and(|status| status.success());
+    let outcome = if passed { "passed" } else { "FAILED" };
+    println!("{name} {outcome}: {tried} tried, {failed} failed");
+    passed && tried > 0
+}
+
+fn counts(line: &str) -> Option<(u64, u64)> {
+    let (tried, failed) = line.rsplit_once(": ")?.1.split_once(" tried, ")?;
+    Some((tried.parse().ok()?, failed.strip_suffix(" failed")?.parse().ok()?))
 }
 
 fn cargo() -> Command {

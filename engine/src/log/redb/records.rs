@@ -221,8 +221,13 @@ impl Records {
         let Some(next) = files.firsts.get(index + 1) else {
             return guard(&path, || run(&active.begin_read()?, &path));
         };
-        let closed = self.open_closed(files.firsts[index], &path);
+        let first = files.firsts[index];
+        let closed = self.open_closed(first, &path);
         let result = closed.and_then(|closed| guard(&path, || run(&closed.begin_read()?, &path)));
+        if matches!(result, Err(LogError::Io { .. } | LogError::Poisoned)) {
+            // redb uses a file no more in which an operation failed, but the next read may work.
+            self.closed().retain(|(known, _)| *known != first);
+        }
         result.map_err(|error| match error {
             LogError::Damaged(mut damage) if damage.position.is_none() => {
                 damage.upto = Some(Position(next.0 - 1));

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use ::redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 use ::redb::{ReadOnlyTable, TableDefinition};
@@ -28,6 +28,9 @@ pub(super) struct Views {
     volume: Volume,
     path: PathBuf,
     viewed: AtomicU64,
+    /// What the opening has read of jobs that have not ended, until somebody asks for it or it
+    /// changes: a start asks once, and there may be a million.
+    open: Mutex<Option<Vec<JobRow>>>,
     /// None once the log is closed.
     database: RwLock<Option<Database>>,
 }
@@ -72,14 +75,14 @@ impl Views {
         notify: &Notify,
     ) -> Result<Self, LogError> {
         let database = file::open(volume, &path, cache, notify)?;
-        let viewed = guard(&path, || {
-            let viewed = viewed(&database.begin_read()?, &path)?;
-            // These are read next in any case, and one that is damaged would stop the start.
-            open_rows(&database.begin_read()?, &path)?;
-            Ok(viewed)
+        let (viewed, open) = guard(&path, || {
+            let transaction = database.begin_read()?;
+            // One of these that is damaged would stop the start.
+            Ok((viewed(&transaction, &path)?, open_rows(&transaction, &path)?))
         })?;
-        let (viewed, database) = (AtomicU64::new(viewed), RwLock::new(Some(database)));
-        Ok(Self { volume: volume.clone(), path, viewed, database })
+        let (viewed, open) = (AtomicU64::new(viewed), Mutex::new(Some(open)));
+        let (volume, database) = (volume.clone(), RwLock::new(Some(database)));
+        Ok(Self { volume, path, viewed, open, database })
     }
 
     pub(super) fn viewed(&self) -> Position {
@@ -90,6 +93,7 @@ impl Views {
     pub(super) fn checkpoint(&self, rows: &[JobRow], upto: Position) -> Result<(), LogError> {
         let mut sorted: Vec<&JobRow> = rows.iter().collect();
         sorted.sort_by_key(|row| row.job);
+        self.take_open();
         self.with(|database| {
             let mut transaction = database.begin_write()?;
             transaction.set_quick_repair(true);
@@ -115,6 +119,7 @@ impl Views {
     }
 
     pub(super) fn close(&self) -> Result<(), LogError> {
+        self.take_open();
         let taken = self.database.write().unwrap_or_else(PoisonError::into_inner).take();
         taken.map_or(Ok(()), |database| guard(&self.path, || Ok(database.close()?)))
     }
@@ -167,7 +172,14 @@ impl Views {
     }
 
     pub(super) fn open_rows(&self) -> Result<Vec<JobRow>, LogError> {
+        if let Some(rows) = self.take_open() {
+            return Ok(rows);
+        }
         self.read(|transaction| open_rows(transaction, &self.path))
+    }
+
+    fn take_open(&self) -> Option<Vec<JobRow>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
