@@ -153,8 +153,9 @@ impl Shared {
     }
 }
 
-/// A running engine. Clones share it; when the last one is gone, with the handles that it gave
-/// out, the engine stops as if it had been killed, which is as safe as [`Engine::shutdown`].
+/// A running engine. Clones share it. When the last one is gone, with the handles that it gave
+/// out, the log is closed and attempts are dropped where they are, which is as safe as
+/// [`Engine::shutdown`]: the next start declares them lost. The drop waits for the last commit.
 #[derive(Clone)]
 pub struct Engine(pub(super) Arc<Inner>);
 
