@@ -1,7 +1,7 @@
 //! How an engine is put together and started.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, Once, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use annals_tasks_sdk::flow::WorkflowFn;
 use annals_tasks_sdk::plan::Limits;
@@ -266,14 +266,18 @@ impl Builder {
             steplogs: StepLogs::new(self.dir.join("steps"), crate::steplog::BUDGET),
             tasks: tasks.handle().clone(),
             live_dir: Some(live_dir),
-            leftovers: Once::new(),
+            leftovers_ended: Mutex::new(false),
             failure: OnceLock::new(),
             admission: Arc::new(Semaphore::new(INBOX_MAX)),
         });
         let views_are_due = shared.views.count(recovered.tail_events);
         if shared.settings.dispatches {
             // Nothing may start beside what an earlier engine left running.
-            for (job, why) in shared.end_leftovers() {
+            let alive = shared.end_leftovers().map_err(|source| {
+                let what = "cannot end what an earlier engine left running".into();
+                StartError::Io { what, source }
+            })?;
+            for (job, why) in alive {
                 recovered.open.remove(&job);
                 recovered.broken.insert(job, Broken { why, row: None });
             }

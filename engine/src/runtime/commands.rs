@@ -50,8 +50,12 @@ impl Loop {
     ) {
         if !self.shared.settings.dispatches && !ask.dry_run {
             // A start that runs jobs has done so already.
-            for (job, why) in self.shared.end_leftovers() {
-                self.break_job(job, why);
+            match self.shared.end_leftovers() {
+                Ok(alive) => alive.into_iter().for_each(|(job, why)| self.break_job(job, why)),
+                Err(error) => {
+                    let error = EngineError::Leftovers(Arc::new(error));
+                    return self.after_events_of(id, answer(reply, Err(error.into())));
+                }
             }
         }
         if let Err(error) = self.load(id) {

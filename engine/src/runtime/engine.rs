@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -53,7 +53,8 @@ pub(super) struct Shared {
     pub(super) tasks: tokio::runtime::Handle,
     /// Records of live child processes.
     pub(super) live_dir: Option<PathBuf>,
-    pub(super) leftovers: Once,
+    /// Whether what an engine that died had left behind is ended.
+    pub(super) leftovers_ended: Mutex<bool>,
     pub(super) failure: OnceLock<EngineError>,
     pub(super) admission: Arc<Semaphore>,
 }
@@ -120,18 +121,20 @@ impl Shared {
         self.tell_all(|| Message::Views(Arc::clone(&round)));
     }
 
-    /// Ends what child processes of an engine that died have left behind; does so once. Gives the
-    /// jobs of which something is alive still, and what: no attempt may start beside it.
-    pub(super) fn end_leftovers(&self) -> Vec<(JobId, String)> {
-        let mut alive = Vec::new();
-        self.leftovers.call_once(|| {
-            let Some(live) = &self.live_dir else { return };
-            match end_leftovers(live, LEFTOVERS_PATIENCE) {
-                Ok(ended) => alive.extend(ended.iter().filter_map(told)),
-                Err(error) => tracing::error!(%error, "cannot look for leftover processes"),
-            }
-        });
-        alive
+    /// Ends what child processes of an engine that died have left behind, once. Gives the jobs of
+    /// which something is alive still, and what: no attempt may start beside it. After an error
+    /// nothing may, since nobody knows what is alive; the next call tries again.
+    pub(super) fn end_leftovers(&self) -> std::io::Result<Vec<(JobId, String)>> {
+        let mut done = self.leftovers_ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if *done {
+            return Ok(Vec::new());
+        }
+        let ended = match &self.live_dir {
+            Some(live) => end_leftovers(live, LEFTOVERS_PATIENCE)?,
+            None => Vec::new(),
+        };
+        *done = true;
+        Ok(ended.iter().filter_map(told).collect())
     }
 
     /// Asks a loop, and waits for its answer.
