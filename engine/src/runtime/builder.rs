@@ -240,7 +240,7 @@ impl Builder {
         let reader = log.reader();
         let mut recovered = recover(&*reader)?;
         let tasks = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(task_threads(self.slots))
+            .worker_threads(task_threads(self.mode, self.slots))
             .thread_name("annals-task")
             .enable_all()
             .build()
@@ -320,7 +320,11 @@ impl Builder {
 
 /// How many threads run the tasks of this process. A task that blocks its thread takes that from
 /// the others, so there are more threads than cores: idle ones cost next to nothing.
-fn task_threads(slots: usize) -> usize {
+fn task_threads(mode: Mode, slots: usize) -> usize {
+    if mode == Mode::Hold {
+        // No task runs; the runtime must have one all the same.
+        return 1;
+    }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     cores.max(2) + slots.min(64)
 }
@@ -355,4 +359,15 @@ fn spread(shared: &Arc<Shared>, recovered: Recovered) -> Vec<Loop> {
         }
     }
     loops
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_nothing_runs_no_threads_wait_for_tasks() {
+        assert_eq!(task_threads(Mode::Hold, 64), 1);
+        assert!(task_threads(Mode::Run, 64) > 64);
+    }
 }
