@@ -137,6 +137,11 @@ impl Shared {
         Ok(ended.iter().filter_map(told).collect())
     }
 
+    /// What a plan must fulfil here beside its own laws.
+    fn check_kinds(&self, plan: &Plan) -> Result<(), PlanErrors> {
+        self.registry.check(plan, self.settings.allow_unknown_kinds)
+    }
+
     /// Asks a loop, and waits for its answer.
     pub(super) async fn ask<T>(
         &self,
@@ -224,9 +229,7 @@ impl Engine {
     pub async fn submit_plan(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
         let shared = &self.0.shared;
         let Submission { plan, workflow, source, origin } = submission;
-        if !shared.settings.allow_unknown_kinds {
-            shared.registry.check(&plan)?;
-        }
+        shared.check_kinds(&plan)?;
         let submitted = Submitted { plan, workflow, source };
         let events = submit(submitted, &shared.settings.limits)?;
         let job = JobId::from_uuid(Uuid::now_v7());
@@ -238,8 +241,8 @@ impl Engine {
     /// Finds what [`Engine::submit_plan`] would refuse, and submits nothing.
     pub fn check(&self, plan: &Plan) -> Result<(), PlanErrors> {
         let shared = &self.0.shared;
-        plan.check(&shared.settings.limits)?;
-        shared.registry.check(plan)
+        shared.check_kinds(plan)?;
+        plan.check(&shared.settings.limits)
     }
 
     /// A handle on a job, which may or may not exist.

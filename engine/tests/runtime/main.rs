@@ -9,6 +9,7 @@ mod crash;
 mod damage;
 mod durability;
 mod leftovers;
+mod limits;
 mod panics;
 mod shutdown;
 mod slots;
