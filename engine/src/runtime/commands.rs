@@ -1,11 +1,12 @@
 //! What comes in: submissions, commands, questions, and the reports of attempts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use annals_tasks_sdk::{JobId, Payload, TaskResult};
-use tokio::sync::oneshot;
 
 use super::act::{answer, too_late};
+use super::attempt::{GRACE, grace_of};
 use super::error::{CommandError, EngineError, JobError, SubmitError};
 use super::executor::{Entry, Executor, Parked, Running};
 use super::message::{Answer, Ask, Reply, Snapshot};
@@ -312,17 +313,20 @@ impl Loop {
         self.queue(THIS_TURN, answer(reply, Ok(())));
     }
 
-    pub(super) fn on_quiesce(&mut self, interrupt: bool, quiet: oneshot::Sender<()>) {
+    pub(super) fn on_quiesce(&mut self, interrupt: Option<Reply<Duration>>, quiet: Reply<()>) {
         self.dispatching = false;
         self.quiet.push(quiet);
-        if interrupt {
-            let now = self.now;
-            for entry in self.entries.values() {
-                if let Entry::Loaded(executor) = entry {
-                    executor.running.iter().for_each(|running| running.tell_to_stop(now));
-                }
+        let Some(reply) = interrupt else { return };
+        let mut longest = Duration::ZERO;
+        for entry in self.entries.values() {
+            let Entry::Loaded(executor) = entry else { continue };
+            for running in &executor.running {
+                running.tell_to_stop(self.now);
+                longest = longest.max(executor.job.task(running.task).map_or(GRACE, grace_of));
             }
         }
+        // Whoever asked may have stopped waiting.
+        let _ = reply.send(longest);
     }
 
     /// The executor of a job, loaded from the log where it must be.

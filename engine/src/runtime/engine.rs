@@ -12,6 +12,7 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use uuid::Uuid;
 
+use super::attempt::GRACE;
 use super::builder::Builder;
 use super::clock::Clock;
 use super::error::{EngineError, SubmitError};
@@ -32,8 +33,8 @@ const LEFTOVERS_PATIENCE: Duration = Duration::from_secs(10);
 pub(super) const INBOX_MAX: usize = 65_536;
 /// How long attempts may run on after a shutdown was asked for.
 const SHUTDOWN_DRAIN: Duration = Duration::from_secs(15);
-/// How long attempts that were told to stop may take, with a little for their reports.
-const SHUTDOWN_GRACE: Duration = Duration::from_secs(11);
+/// What attempts that were told to stop are given beyond their grace, to report.
+const SHUTDOWN_REPORTS: Duration = Duration::from_secs(1);
 /// A shorter tail is read again by the next start faster than the views are written now.
 const TAIL_MAX: u64 = 2_000;
 
@@ -294,28 +295,59 @@ impl Engine {
     }
 
     /// Ends in good order: nothing new starts, attempts have 15 s to end, then they are told to
-    /// stop and have 10 s more; jobs go on at the next start. The store is closed.
+    /// stop and have 10 s more, or the longest `cancel_grace` among them if that is longer; jobs
+    /// go on at the next start. The store is closed.
     pub async fn shutdown(&self) -> Result<(), EngineError> {
-        if !self.quiet(false, SHUTDOWN_DRAIN).await {
-            self.quiet(true, SHUTDOWN_GRACE).await;
+        if !self.drain().await {
+            self.interrupt().await;
         }
         self.close().await
     }
 
     /// As [`Engine::shutdown`], but attempts are told to stop at once.
     pub async fn shutdown_now(&self) -> Result<(), EngineError> {
-        self.quiet(true, SHUTDOWN_GRACE).await;
+        self.interrupt().await;
         self.close().await
     }
 
-    async fn quiet(&self, interrupt: bool, patience: Duration) -> bool {
-        let shared = &self.0.shared;
-        let mut waits = Vec::new();
-        for home in 0..shared.inboxes.len() {
-            let (quiet, wait) = oneshot::channel();
-            shared.tell(home, Message::Quiesce { interrupt, quiet });
-            waits.push(wait);
+    /// Starts nothing more. Gives whether all attempts ended by themselves.
+    async fn drain(&self) -> bool {
+        let waits = self.ask_to_be_quiet(|| None);
+        self.are_quiet(waits, SHUTDOWN_DRAIN).await
+    }
+
+    /// Has attempts stop, and waits for each as long as its task was promised. One that ends
+    /// later is lost and may count as a loss: a task that blocks its thread cannot be stopped,
+    /// and what nobody has seen end must not be recorded as ended.
+    async fn interrupt(&self) {
+        let mut graces = Vec::new();
+        let waits = self.ask_to_be_quiet(|| {
+            let (grace, longest) = oneshot::channel();
+            graces.push(longest);
+            Some(grace)
+        });
+        let mut patience = GRACE;
+        for longest in graces {
+            // A loop that is gone has no attempts that could report to it.
+            patience = patience.max(longest.await.unwrap_or_default());
         }
+        self.are_quiet(waits, patience.saturating_add(SHUTDOWN_REPORTS)).await;
+    }
+
+    fn ask_to_be_quiet(
+        &self,
+        mut interrupt: impl FnMut() -> Option<Reply<Duration>>,
+    ) -> Vec<oneshot::Receiver<()>> {
+        let shared = &self.0.shared;
+        let ask = |home| {
+            let (quiet, wait) = oneshot::channel();
+            shared.tell(home, Message::Quiesce { interrupt: interrupt(), quiet });
+            wait
+        };
+        (0..shared.inboxes.len()).map(ask).collect()
+    }
+
+    async fn are_quiet(&self, waits: Vec<oneshot::Receiver<()>>, patience: Duration) -> bool {
         let all = async {
             for wait in waits {
                 // A loop that is gone is quiet.
@@ -324,7 +356,7 @@ impl Engine {
         };
         tokio::select! {
             () = all => true,
-            () = shared.clock.sleep(patience) => false,
+            () = self.0.shared.clock.sleep(patience) => false,
         }
     }
 
