@@ -19,7 +19,7 @@ use super::executor::{Executor, Outputs};
 use super::message::{LiveCell, Message};
 use super::panics::Guarded;
 use super::registry::Behaviour;
-use crate::job::{Failure, LogSize, Outcome, Report, TaskNumber, ValueDigest};
+use crate::job::{Failure, LogSize, Outcome, Report, Task, TaskNumber, ValueDigest};
 use crate::steplog::AttemptLog;
 
 /// Longer messages are cut: the step log has the whole.
@@ -28,6 +28,11 @@ const MESSAGE_MAX: usize = 16 * 1024;
 const CODE_MAX: usize = 256;
 /// How long an attempt may take to end when its task says nothing of it.
 pub const GRACE: Duration = Duration::from_secs(10);
+
+/// How long an attempt of a task may take to end when it is told to.
+pub(super) fn grace_of(task: &Task) -> Duration {
+    task.spec.policy.cancel_grace.unwrap_or(GRACE)
+}
 
 /// An attempt that is about to run. One allocation carries it, its context's host included.
 pub(super) struct Attempt(Arc<Carried>);
@@ -86,7 +91,7 @@ impl Attempt {
             input: job.input_of(task),
             checkpoint: task.checkpoint().map(|checkpoint| checkpoint.value),
             timeout: policy.timeout,
-            grace: policy.cancel_grace.unwrap_or(GRACE),
+            grace: grace_of(task),
             token: running.token.clone(),
             live: Arc::clone(&running.live),
             outputs,

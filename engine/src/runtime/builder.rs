@@ -1,7 +1,7 @@
 //! How an engine is put together and started.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, Once, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use annals_tasks_sdk::flow::WorkflowFn;
 use annals_tasks_sdk::plan::Limits;
@@ -240,7 +240,7 @@ impl Builder {
         let reader = log.reader();
         let mut recovered = recover(&*reader)?;
         let tasks = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(task_threads(self.slots))
+            .worker_threads(task_threads(self.mode, self.slots))
             .thread_name("annals-task")
             .enable_all()
             .build()
@@ -266,14 +266,18 @@ impl Builder {
             steplogs: StepLogs::new(self.dir.join("steps"), crate::steplog::BUDGET),
             tasks: tasks.handle().clone(),
             live_dir: Some(live_dir),
-            leftovers: Once::new(),
+            leftovers_ended: Mutex::new(false),
             failure: OnceLock::new(),
             admission: Arc::new(Semaphore::new(INBOX_MAX)),
         });
         let views_are_due = shared.views.count(recovered.tail_events);
         if shared.settings.dispatches {
             // Nothing may start beside what an earlier engine left running.
-            for (job, why) in shared.end_leftovers() {
+            let alive = shared.end_leftovers().map_err(|source| {
+                let what = "cannot end what an earlier engine left running".into();
+                StartError::Io { what, source }
+            })?;
+            for (job, why) in alive {
                 recovered.open.remove(&job);
                 recovered.broken.insert(job, Broken { why, row: None });
             }
@@ -316,7 +320,11 @@ impl Builder {
 
 /// How many threads run the tasks of this process. A task that blocks its thread takes that from
 /// the others, so there are more threads than cores: idle ones cost next to nothing.
-fn task_threads(slots: usize) -> usize {
+fn task_threads(mode: Mode, slots: usize) -> usize {
+    if mode == Mode::Hold {
+        // No task runs; the runtime must have one all the same.
+        return 1;
+    }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     cores.max(2) + slots.min(64)
 }
@@ -351,4 +359,15 @@ fn spread(shared: &Arc<Shared>, recovered: Recovered) -> Vec<Loop> {
         }
     }
     loops
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_nothing_runs_no_threads_wait_for_tasks() {
+        assert_eq!(task_threads(Mode::Hold, 64), 1);
+        assert!(task_threads(Mode::Run, 64) > 64);
+    }
 }

@@ -1,11 +1,12 @@
 //! What comes in: submissions, commands, questions, and the reports of attempts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use annals_tasks_sdk::{JobId, Payload, TaskResult};
-use tokio::sync::oneshot;
 
 use super::act::{answer, too_late};
+use super::attempt::{GRACE, grace_of};
 use super::error::{CommandError, EngineError, JobError, SubmitError};
 use super::executor::{Entry, Executor, Parked, Running};
 use super::message::{Answer, Ask, Reply, Snapshot};
@@ -50,8 +51,12 @@ impl Loop {
     ) {
         if !self.shared.settings.dispatches && !ask.dry_run {
             // A start that runs jobs has done so already.
-            for (job, why) in self.shared.end_leftovers() {
-                self.break_job(job, why);
+            match self.shared.end_leftovers() {
+                Ok(alive) => alive.into_iter().for_each(|(job, why)| self.break_job(job, why)),
+                Err(error) => {
+                    let error = EngineError::Leftovers(Arc::new(error));
+                    return self.after_events_of(id, answer(reply, Err(error.into())));
+                }
             }
         }
         if let Err(error) = self.load(id) {
@@ -308,17 +313,20 @@ impl Loop {
         self.queue(THIS_TURN, answer(reply, Ok(())));
     }
 
-    pub(super) fn on_quiesce(&mut self, interrupt: bool, quiet: oneshot::Sender<()>) {
+    pub(super) fn on_quiesce(&mut self, interrupt: Option<Reply<Duration>>, quiet: Reply<()>) {
         self.dispatching = false;
         self.quiet.push(quiet);
-        if interrupt {
-            let now = self.now;
-            for entry in self.entries.values() {
-                if let Entry::Loaded(executor) = entry {
-                    executor.running.iter().for_each(|running| running.tell_to_stop(now));
-                }
+        let Some(reply) = interrupt else { return };
+        let mut longest = Duration::ZERO;
+        for entry in self.entries.values() {
+            let Entry::Loaded(executor) = entry else { continue };
+            for running in &executor.running {
+                running.tell_to_stop(self.now);
+                longest = longest.max(executor.job.task(running.task).map_or(GRACE, grace_of));
             }
         }
+        // Whoever asked may have stopped waiting.
+        let _ = reply.send(longest);
     }
 
     /// The executor of a job, loaded from the log where it must be.

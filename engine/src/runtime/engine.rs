@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use uuid::Uuid;
 
+use super::attempt::GRACE;
 use super::builder::Builder;
 use super::clock::Clock;
 use super::error::{EngineError, SubmitError};
@@ -32,8 +33,8 @@ const LEFTOVERS_PATIENCE: Duration = Duration::from_secs(10);
 pub(super) const INBOX_MAX: usize = 65_536;
 /// How long attempts may run on after a shutdown was asked for.
 const SHUTDOWN_DRAIN: Duration = Duration::from_secs(15);
-/// How long attempts that were told to stop may take, with a little for their reports.
-const SHUTDOWN_GRACE: Duration = Duration::from_secs(11);
+/// What attempts that were told to stop are given beyond their grace, to report.
+const SHUTDOWN_REPORTS: Duration = Duration::from_secs(1);
 /// A shorter tail is read again by the next start faster than the views are written now.
 const TAIL_MAX: u64 = 2_000;
 
@@ -53,7 +54,8 @@ pub(super) struct Shared {
     pub(super) tasks: tokio::runtime::Handle,
     /// Records of live child processes.
     pub(super) live_dir: Option<PathBuf>,
-    pub(super) leftovers: Once,
+    /// Whether what an engine that died had left behind is ended.
+    pub(super) leftovers_ended: Mutex<bool>,
     pub(super) failure: OnceLock<EngineError>,
     pub(super) admission: Arc<Semaphore>,
 }
@@ -120,18 +122,25 @@ impl Shared {
         self.tell_all(|| Message::Views(Arc::clone(&round)));
     }
 
-    /// Ends what child processes of an engine that died have left behind; does so once. Gives the
-    /// jobs of which something is alive still, and what: no attempt may start beside it.
-    pub(super) fn end_leftovers(&self) -> Vec<(JobId, String)> {
-        let mut alive = Vec::new();
-        self.leftovers.call_once(|| {
-            let Some(live) = &self.live_dir else { return };
-            match end_leftovers(live, LEFTOVERS_PATIENCE) {
-                Ok(ended) => alive.extend(ended.iter().filter_map(told)),
-                Err(error) => tracing::error!(%error, "cannot look for leftover processes"),
-            }
-        });
-        alive
+    /// Ends what child processes of an engine that died have left behind, once. Gives the jobs of
+    /// which something is alive still, and what: no attempt may start beside it. After an error
+    /// nothing may, since nobody knows what is alive; the next call tries again.
+    pub(super) fn end_leftovers(&self) -> std::io::Result<Vec<(JobId, String)>> {
+        let mut done = self.leftovers_ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if *done {
+            return Ok(Vec::new());
+        }
+        let ended = match &self.live_dir {
+            Some(live) => end_leftovers(live, LEFTOVERS_PATIENCE)?,
+            None => Vec::new(),
+        };
+        *done = true;
+        Ok(ended.iter().filter_map(told).collect())
+    }
+
+    /// What a plan must fulfil here beside its own laws.
+    fn check_kinds(&self, plan: &Plan) -> Result<(), PlanErrors> {
+        self.registry.check(plan, self.settings.allow_unknown_kinds)
     }
 
     /// Asks a loop, and waits for its answer.
@@ -222,9 +231,7 @@ impl Engine {
     pub async fn submit_plan(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
         let shared = &self.0.shared;
         let Submission { plan, workflow, source, origin } = submission;
-        if !shared.settings.allow_unknown_kinds {
-            shared.registry.check(&plan)?;
-        }
+        shared.check_kinds(&plan)?;
         let submitted = Submitted { plan, workflow, source };
         let events = submit(submitted, &shared.settings.limits)?;
         let job = JobId::from_uuid(Uuid::now_v7());
@@ -236,8 +243,8 @@ impl Engine {
     /// Finds what [`Engine::submit_plan`] would refuse, and submits nothing.
     pub fn check(&self, plan: &Plan) -> Result<(), PlanErrors> {
         let shared = &self.0.shared;
-        plan.check(&shared.settings.limits)?;
-        shared.registry.check(plan)
+        shared.check_kinds(plan)?;
+        plan.check(&shared.settings.limits)
     }
 
     /// A handle on a job, which may or may not exist.
@@ -289,28 +296,59 @@ impl Engine {
     }
 
     /// Ends in good order: nothing new starts, attempts have 15 s to end, then they are told to
-    /// stop and have 10 s more; jobs go on at the next start. The store is closed.
+    /// stop and have 10 s more, or the longest `cancel_grace` among them if that is longer; jobs
+    /// go on at the next start. The store is closed.
     pub async fn shutdown(&self) -> Result<(), EngineError> {
-        if !self.quiet(false, SHUTDOWN_DRAIN).await {
-            self.quiet(true, SHUTDOWN_GRACE).await;
+        if !self.drain().await {
+            self.interrupt().await;
         }
         self.close().await
     }
 
     /// As [`Engine::shutdown`], but attempts are told to stop at once.
     pub async fn shutdown_now(&self) -> Result<(), EngineError> {
-        self.quiet(true, SHUTDOWN_GRACE).await;
+        self.interrupt().await;
         self.close().await
     }
 
-    async fn quiet(&self, interrupt: bool, patience: Duration) -> bool {
-        let shared = &self.0.shared;
-        let mut waits = Vec::new();
-        for home in 0..shared.inboxes.len() {
-            let (quiet, wait) = oneshot::channel();
-            shared.tell(home, Message::Quiesce { interrupt, quiet });
-            waits.push(wait);
+    /// Starts nothing more. Gives whether all attempts ended by themselves.
+    async fn drain(&self) -> bool {
+        let waits = self.ask_to_be_quiet(|| None);
+        self.are_quiet(waits, SHUTDOWN_DRAIN).await
+    }
+
+    /// Has attempts stop, and waits for each as long as its task was promised. One that ends
+    /// later is lost and may count as a loss: a task that blocks its thread cannot be stopped,
+    /// and what nobody has seen end must not be recorded as ended.
+    async fn interrupt(&self) {
+        let mut graces = Vec::new();
+        let waits = self.ask_to_be_quiet(|| {
+            let (grace, longest) = oneshot::channel();
+            graces.push(longest);
+            Some(grace)
+        });
+        let mut patience = GRACE;
+        for longest in graces {
+            // A loop that is gone has no attempts that could report to it.
+            patience = patience.max(longest.await.unwrap_or_default());
         }
+        self.are_quiet(waits, patience.saturating_add(SHUTDOWN_REPORTS)).await;
+    }
+
+    fn ask_to_be_quiet(
+        &self,
+        mut interrupt: impl FnMut() -> Option<Reply<Duration>>,
+    ) -> Vec<oneshot::Receiver<()>> {
+        let shared = &self.0.shared;
+        let ask = |home| {
+            let (quiet, wait) = oneshot::channel();
+            shared.tell(home, Message::Quiesce { interrupt: interrupt(), quiet });
+            wait
+        };
+        (0..shared.inboxes.len()).map(ask).collect()
+    }
+
+    async fn are_quiet(&self, waits: Vec<oneshot::Receiver<()>>, patience: Duration) -> bool {
         let all = async {
             for wait in waits {
                 // A loop that is gone is quiet.
@@ -319,7 +357,7 @@ impl Engine {
         };
         tokio::select! {
             () = all => true,
-            () = shared.clock.sleep(patience) => false,
+            () = self.0.shared.clock.sleep(patience) => false,
         }
     }
 

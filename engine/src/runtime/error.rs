@@ -21,6 +21,9 @@ pub enum EngineError {
     /// The log could not be read.
     #[error("the log could not be read: {0}")]
     Log(Arc<LogError>),
+    /// It is not known whether processes of an earlier engine still run.
+    #[error("what an earlier engine left running cannot be ended: {0}")]
+    Leftovers(Arc<std::io::Error>),
     /// The engine has been shut down.
     #[error("the engine has stopped")]
     Stopped,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use annals_tasks_sdk::{JobId, Payload, Progress, TaskResult, Timestamp};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -109,8 +110,10 @@ pub(super) enum Message {
     Recover {
         reply: Reply<Result<(), EngineError>>,
     },
+    /// Start nothing more.
     Quiesce {
-        interrupt: bool,
+        /// Have attempts stop, and answer with the longest grace among them.
+        interrupt: Option<Reply<Duration>>,
         quiet: Reply<()>,
     },
     /// The clock was moved by hand.

@@ -32,13 +32,15 @@ impl Registry {
         self.kinds.get(kind)
     }
 
-    /// Looks at the kinds of a plan's tasks and at their inputs.
-    pub(super) fn check(&self, plan: &Plan) -> Result<(), PlanErrors> {
+    /// Looks at the kinds of a plan's tasks and at their inputs. Of a kind that is unknown, and
+    /// may be, nothing is known of the input either.
+    pub(super) fn check(&self, plan: &Plan, allow_unknown: bool) -> Result<(), PlanErrors> {
         let mut errors = Vec::new();
         for (task, index) in plan.tasks.iter().zip(0..) {
             let checked = match self.kinds.get(task.kind.as_str()) {
                 Some(Behaviour::Run { handler, .. }) => handler.check(&task.input),
                 Some(Behaviour::Sleep) => crate::kinds::sleep::check(&task.input),
+                None if allow_unknown => continue,
                 None => {
                     let kind = task.kind.as_str();
                     let hint = near::hint(kind, self.kinds.keys().map(String::as_str));

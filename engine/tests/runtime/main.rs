@@ -8,6 +8,8 @@ mod commands;
 mod crash;
 mod damage;
 mod durability;
+mod leftovers;
+mod limits;
 mod panics;
 mod shutdown;
 mod slots;

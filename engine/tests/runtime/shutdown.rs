@@ -123,6 +123,39 @@ async fn what_does_not_end_is_interrupted_and_goes_on_at_the_next_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_waits_as_long_as_a_task_was_promised() {
+    for drains in [true, false] {
+        let (world, clock, tally, gate) =
+            (World::in_memory(), HandClock::new(), Tally::new(), Gate::new());
+        let engine = within(kinds(world.engine_at(&clock).loops(3), &tally, &gate).start());
+        let engine = engine.await.unwrap();
+        let deaf = plan(r#"{"id": "a", "kind": "wait", "cancel_grace": "60s"}"#);
+        let deaf = submit(&engine, deaf).await.id();
+        within(tally.until(|counts| counts.inside == 1)).await;
+        let other = engine.clone();
+        let stopping = tokio::spawn(async move {
+            if drains { other.shutdown().await } else { other.shutdown_now().await }
+        });
+        if drains {
+            within(clock.until_slept_on(DRAIN)).await;
+            clock.advance(DRAIN);
+        }
+        // The engine's patience, and before it the attempt's own grace.
+        within(clock.until_slept_on(Duration::from_secs(61))).await;
+        within(clock.until_slept_on(Duration::from_mins(1))).await;
+        clock.advance(Duration::from_mins(1));
+        within(stopping).await.unwrap().expect("it ends in good order");
+        drop(engine);
+        gate.open();
+        let engine = kinds(world.engine_at(&clock).loops(3), &tally, &gate).start();
+        let engine = within(engine).await.unwrap();
+        within(engine.job(deaf).ended()).await.unwrap();
+        let end = laws(&engine.job(deaf)).await;
+        assert_eq!(outcomes(&end, "a"), ["interrupted", "completed"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_stopped_is_lost() {
     let (world, clock, tally, gate) =
         (World::new(Store::Disk), HandClock::new(), Tally::new(), Gate::new());

@@ -34,26 +34,37 @@ pub struct Leftover {
 /// uses the folder.
 ///
 /// A supervisor whose engine is gone ends its processes by itself, so most of this is waiting.
-/// Records of attempts that are over are removed; one with `alive` processes stays.
+/// Records of attempts that are over are removed; one with `alive` processes stays. An error with
+/// one record is given when the others are done with: what they name must not run on for it.
 pub fn end_leftovers(live: &Path, timeout: Duration) -> io::Result<Vec<Leftover>> {
     let deadline = Instant::now() + timeout;
-    let mut found = Vec::new();
+    let (mut found, mut failed) = (Vec::new(), None);
     for entry in entries(live)? {
         let Some((job, number, attempt)) = name(&entry) else { continue };
-        wait_while_locked(&entry, deadline.min(Instant::now() + timeout / 2))?;
-        let (ended, alive) = match Record::read(&entry) {
-            Ok(Some(record)) if record.boot == live::boot()? => end(&record, deadline),
-            Ok(_) => (0, Vec::new()),
-            // The supervisor has removed it meanwhile, as its last deed.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (0, Vec::new()),
-            Err(error) => return Err(error),
-        };
-        if alive.is_empty() {
-            remove(&entry)?;
+        match end_one(&entry, deadline.min(Instant::now() + timeout / 2), deadline) {
+            Ok((ended, alive)) => found.push(Leftover { job, number, attempt, ended, alive }),
+            Err(error) => {
+                failed.get_or_insert(error);
+            }
         }
-        found.push(Leftover { job, number, attempt, ended, alive });
     }
-    Ok(found)
+    failed.map_or(Ok(found), Err)
+}
+
+/// Ends what one record names. Gives how many processes were ended and which are left.
+fn end_one(entry: &Path, locked: Instant, deadline: Instant) -> io::Result<(usize, Vec<i32>)> {
+    wait_while_locked(entry, locked)?;
+    let (ended, alive) = match Record::read(entry) {
+        Ok(Some(record)) if record.boot == live::boot()? => end(&record, deadline),
+        Ok(_) => (0, Vec::new()),
+        // The supervisor has removed it meanwhile, as its last deed.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (0, Vec::new()),
+        Err(error) => return Err(error),
+    };
+    if alive.is_empty() {
+        remove(entry)?;
+    }
+    Ok((ended, alive))
 }
 
 /// The file name of a record.
@@ -143,4 +154,22 @@ fn is_marked(pid: i32, marker: &Path) -> bool {
     let wanted = format!("{MARKER}={}", marker.display());
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_record_that_cannot_be_read_keeps_no_other_from_being_ended() {
+        let live = tempfile::tempdir().unwrap();
+        let path = |n: u32| live.path().join(file_name(JobId::from_u128(7), n, 1));
+        fs::create_dir(path(4)).unwrap();
+        let others = (0..8).filter(|n| *n != 4);
+        others.clone().for_each(|n| fs::write(path(n), "half a rec").unwrap());
+        assert!(end_leftovers(live.path(), Duration::from_secs(1)).is_err());
+        assert!(others.into_iter().all(|n| !path(n).exists()));
+        fs::remove_dir(path(4)).unwrap();
+        assert_eq!(end_leftovers(live.path(), Duration::from_secs(1)).unwrap(), []);
+    }
 }
