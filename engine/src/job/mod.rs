@@ -29,5 +29,5 @@ pub use event::{
 pub use evolve::Illegal;
 pub use references::Dependant;
 pub use rejection::Rejection;
-pub use state::{Attempt, Checkpoint, Counts, Header, Job, Task, Waiting};
+pub use state::{Attempt, Checkpoint, Counts, Header, Job, StopReason, Task, Waiting};
 pub use status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
