@@ -8,6 +8,7 @@ mod commands;
 mod crash;
 mod damage;
 mod durability;
+mod explain;
 mod panics;
 mod shutdown;
 mod slots;
