@@ -150,13 +150,14 @@ async fn look_at(folder: &Path, crashes: u32) {
     let engine = engine.start().await.expect("the store can be read");
     let rows = engine.jobs(None, 1_000).await.expect("a list");
     assert_eq!(rows.len(), INNOCENTS + POISONS.len());
+    let mut lost = 0;
     for row in &rows {
         let job = engine.job(row.job);
         let state = job.snapshot().await.expect("a snapshot").job;
         if POISONS.contains(&&*row.name) {
             is_given_up(&state, crashes);
         } else {
-            has_finished(&state, crashes);
+            lost += has_finished(&state, crashes);
         }
         let history = job.history(0, usize::MAX).await.expect("a history");
         let ends = history.iter().filter(|logged| {
@@ -164,6 +165,8 @@ async fn look_at(folder: &Path, crashes: u32) {
         });
         assert_eq!(ends.count(), 1, "{} ends once", row.name);
     }
+    // Otherwise nothing has been seen of what a crash does to those beside it.
+    assert!(lost > 0, "no innocent task was lost beside a poison");
     let found = log::verify(&*engine.reader()).expect("the log can be read");
     assert!(found.damage.is_empty(), "{:?}", found.damage);
     engine.shutdown().await.expect("the store is closed");
@@ -189,14 +192,17 @@ fn is_given_up(job: &Job, crashes: u32) {
     }
 }
 
-/// Losses have cost an innocent task time, and nothing else.
-fn has_finished(job: &Job, crashes: u32) {
+/// Losses have cost an innocent task time, and nothing else; gives how many there were.
+fn has_finished(job: &Job, crashes: u32) -> usize {
     let name = &job.header().name;
     assert_eq!(job.status(), JobStatus::Completed, "{name}");
+    let mut losses = 0;
     for (_, task) in job.tasks() {
         let (end, lost) = task.attempts().split_last().expect("each task has run");
         assert_eq!(end.outcome, Some(AttemptOutcome::Completed), "{name}");
         assert!(lost.iter().all(|attempt| attempt.outcome == Some(AttemptOutcome::Lost)));
         assert!(u32::try_from(lost.len()).expect("few attempts") <= crashes, "{name}");
+        losses += lost.len();
     }
+    losses
 }

@@ -12,11 +12,14 @@ const FUNCTION_MAX: usize = 70;
 /// The longest file, in lines.
 const FILE_MAX: usize = 500;
 
+const LIBRARIES: [&str; 3] = ["tasks-sdk", "engine", "api"];
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All Rust files of the project, by their path below its root.
+/// All Rust files of the project, by their path below its root. What looks at no file finds no
+/// fault, so it is made sure that the list is the project's.
 fn sources() -> BTreeMap<String, String> {
     let listed = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"])
@@ -30,7 +33,32 @@ fn sources() -> BTreeMap<String, String> {
         _ => walk(&root()),
     };
     let read = |name: String| fs::read_to_string(root().join(&name)).ok().map(|text| (name, text));
-    names.into_iter().filter_map(read).collect()
+    let sources: BTreeMap<String, String> = names.into_iter().filter_map(read).collect();
+    for library in LIBRARIES {
+        let name = format!("{library}/src/lib.rs");
+        assert!(sources.contains_key(&name), "{name} is not among the files");
+    }
+    assert!(sources.contains_key("tests/tidy.rs"), "this file is not among the files");
+    sources
+}
+
+/// Those below a folder, of which there must be some.
+fn below<'s>(sources: &'s BTreeMap<String, String>, folder: &str) -> Vec<(&'s str, &'s str)> {
+    let files = sources.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+    let found: Vec<_> = files.filter(|(name, _)| name.starts_with(folder)).collect();
+    assert!(!found.is_empty(), "no file begins with {folder}");
+    found
+}
+
+/// Whether a line is the first one of a function, whatever stands before its `fn`.
+fn begins_function(code: &str) -> bool {
+    let Some((before, _)) = code.split_once("fn ") else { return false };
+    let qualifies = |word: &str| {
+        let keyword = ["async", "const", "unsafe", "extern", "\"C\""].contains(&word);
+        // The second half is the end of a visibility with a path.
+        keyword || word == "pub" || word.starts_with("pub(") || word.ends_with(')')
+    };
+    (before.is_empty() || before.ends_with(' ')) && before.split_whitespace().all(qualifies)
 }
 
 fn walk(folder: &Path) -> Vec<String> {
@@ -70,6 +98,27 @@ fn lines_and_files_are_short() {
 }
 
 #[test]
+fn functions_are_known_by_their_first_line() {
+    let begins = [
+        "fn a() {",
+        "pub fn a() {",
+        "const fn a() {",
+        "async fn a() {",
+        "pub const fn a() {",
+        "pub(crate) fn a() {",
+        "pub(super) async fn a() {",
+        "pub(crate) async fn a() {",
+        "pub(in crate::job) fn a() {",
+    ];
+    for line in begins {
+        assert!(begins_function(line), "{line}");
+    }
+    for line in ["// a fn b", "let a: fn (u8) = b;", "impl Fn for A {", "const A: fn () = b;"] {
+        assert!(!begins_function(line), "{line}");
+    }
+}
+
+#[test]
 fn functions_are_short() {
     let mut faults = Vec::new();
     for (name, text) in sources() {
@@ -77,8 +126,7 @@ fn functions_are_short() {
         for (start, line) in lines.iter().enumerate() {
             let code = line.trim_start();
             let indent = line.len() - code.len();
-            let signature = ["fn ", "pub fn ", "async fn ", "pub async fn ", "pub(super) fn "];
-            if !signature.iter().any(|begin| code.starts_with(begin)) {
+            if !begins_function(code) {
                 continue;
             }
             // rustfmt puts the closing brace in the column in which the function begins.
@@ -124,10 +172,7 @@ fn the_machine_is_pure() {
         "Mutex",
     ];
     let mut faults = Vec::new();
-    for (name, text) in sources() {
-        if !name.starts_with("engine/src/job/") {
-            continue;
-        }
+    for (name, text) in below(&sources(), "engine/src/job/") {
         let code = text.lines().zip(1..).filter(|(line, _)| !line.trim_start().starts_with("//"));
         for (line, number) in code {
             for word in impure.iter().filter(|word| line.contains(**word)) {
@@ -141,8 +186,12 @@ fn the_machine_is_pure() {
 #[test]
 fn bytes_and_disks_have_their_places() {
     let places = [("bincode", "engine/src/log/codec"), ("redb", "engine/src/log/redb")];
-    let mut faults = Vec::new();
-    for (name, text) in sources() {
+    let (mut faults, sources) = (Vec::new(), sources());
+    for (word, place) in places {
+        let named = |(_, text): &(&str, &str)| text.contains(&format!("{word}::"));
+        assert!(below(&sources, place).iter().any(named), "{place} does not name {word}");
+    }
+    for (name, text) in &sources {
         let library = name.starts_with("engine/src") || name.starts_with("api/src");
         if !library || name.starts_with("engine/src/log/tests/") {
             continue;
@@ -165,7 +214,7 @@ fn bytes_and_disks_have_their_places() {
 
 #[test]
 fn there_is_no_unsafe_code_and_nothing_half_done() {
-    for library in ["tasks-sdk", "engine", "api"] {
+    for library in LIBRARIES {
         let text = fs::read_to_string(root().join(library).join("src/lib.rs")).expect("a library");
         assert!(text.contains("#![forbid(unsafe_code)]"), "{library}");
     }

@@ -141,6 +141,19 @@ fn entries_are_lines_and_whole_characters() {
 }
 
 #[test]
+fn the_beginning_of_a_character_counts_although_it_never_ends() {
+    let log = begin(BUDGET);
+    log.log.write(Stream::Stdout, b"\xc3");
+    assert_eq!((log.log.bytes(), log.raw(all())), (1, Vec::new()));
+    log.log.write(Stream::Stderr, b"ab\xe2\x82");
+    assert_eq!(log.log.bytes(), 5);
+    let size = log.log.clone().finish();
+    assert_eq!((size.bytes, size.lines, log.log.bytes()), (5, 2, 5));
+    assert_eq!(log.raw(only(Stream::Stdout)), b"\xc3");
+    assert_eq!(log.raw(only(Stream::Stderr)), b"ab\xe2\x82");
+}
+
+#[test]
 fn the_budget_keeps_head_and_tail_and_tells_the_gap() {
     let log = begin(64 * 1024);
     let line = |number: u32| format!("line {number:0>20}\n");

@@ -1,6 +1,7 @@
 //! The files under `tests/real/wfinstances`, as plans.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -80,13 +81,27 @@ impl Instance {
 
     /// The longest way through the graph.
     pub(crate) fn critical_path(&self, time: impl Fn(&Step) -> Duration) -> Duration {
-        let mut ends: HashMap<&str, Duration> = HashMap::new();
+        self.spans(time).into_values().map(|span| span.end).max().unwrap_or_default()
+    }
+
+    /// Whether two steps would take time at once if each began as soon as its parents had ended.
+    pub(crate) fn is_wide(&self, time: impl Fn(&Step) -> Duration) -> bool {
+        let mut spans: Vec<Range<Duration>> = self.spans(time).into_values().collect();
+        spans.retain(|span| !span.is_empty());
+        spans.sort_unstable_by_key(|span| span.start);
+        // If any two overlap, so do two neighbours.
+        spans.windows(2).any(|pair| pair[1].start < pair[0].end)
+    }
+
+    /// When each step would run if it began as soon as its parents had ended.
+    fn spans(&self, time: impl Fn(&Step) -> Duration) -> HashMap<&str, Range<Duration>> {
+        let mut spans: HashMap<&str, Range<Duration>> = HashMap::new();
         for step in self.linear() {
-            let parents = step.parents.iter().map(|parent| ends[parent.as_str()]);
+            let parents = step.parents.iter().map(|parent| spans[parent.as_str()].end);
             let begin = parents.max().unwrap_or_default();
-            ends.insert(&step.id, begin + time(step));
+            spans.insert(&step.id, begin..begin + time(step));
         }
-        ends.into_values().max().unwrap_or_default()
+        spans
     }
 }
 

@@ -61,9 +61,12 @@ async fn graphs_that_sleep_keep_order_and_run_side_by_side() {
             let path = ran.instance.critical_path(|step| scaled(ran.instance, step));
             // Sleeping takes no slot, so nothing but the longest path counts.
             ran.took(path, path);
+            ran.sleeps_overlap();
         },
     )
     .await;
+    let wide = |instance: &Instance| instance.is_wide(|step| scaled(instance, step));
+    assert_eq!(instances().iter().filter(|&instance| wide(instance)).count(), 11);
 }
 
 /// An engine that is gone amid the graphs, as if it had been killed, costs no task a success and
@@ -215,6 +218,28 @@ impl<'a> Ran<'a> {
                 assert!(parent_seq < seq, "{}: {} before {parent}", self.instance.name, step.id);
             }
         }
+    }
+
+    /// Where the graph allows it, two tasks slept at once. A loaded machine may take longer than
+    /// all sleeps one after the other, so the wall time alone does not tell.
+    fn sleeps_overlap(&self) {
+        let time = |step: &Step| scaled(self.instance, step);
+        let steps = self.instance.steps.iter().filter(|step| !time(step).is_zero());
+        let sleepers: BTreeSet<&str> = steps.map(|step| step.id.as_str()).collect();
+        let (mut asleep, mut most) = (BTreeSet::<&str>::new(), 0);
+        for logged in &self.events {
+            match &logged.recorded.event {
+                Event::TaskWaiting { task, .. } => {
+                    asleep.extend(sleepers.get(self.ids[&task.0].as_str()));
+                }
+                Event::TaskCompleted { task, .. } => {
+                    asleep.remove(self.ids[&task.0].as_str());
+                }
+                _ => {}
+            }
+            most = most.max(asleep.len());
+        }
+        assert_eq!(most > 1, self.instance.is_wide(time), "{}: {most}", self.instance.name);
     }
 
     /// The wall time lies between these, a loaded machine's share aside.

@@ -1,7 +1,7 @@
 //! The shapes, from jobs that the machine itself has made.
 
 use annals_engine::job::{
-    self, Command, Context, LogSize, LossRule, Origin, Outcome, Recorded, Report, Submitted,
+    self, Context, Input, LogSize, LossRule, Origin, Outcome, Recorded, Report, Submitted,
     TaskNumber, begin, step, submit,
 };
 use annals_engine::log::Position;
@@ -37,17 +37,17 @@ impl Story {
         Self { job, events, now: 1_000 }
     }
 
-    fn step(&mut self, command: Command) {
+    fn step(&mut self, input: impl Into<Input>) {
         self.now += 1_000;
-        let events = step(&mut self.job, command, &context(self.now)).unwrap();
+        let events = step(&mut self.job, input, &context(self.now)).unwrap();
         self.events.extend(events);
     }
 
     fn ends(&mut self, task: u32, attempt: u32, outcome: Outcome) {
         let task = TaskNumber(task);
-        self.step(Command::Report(Report::Start { task }));
+        self.step(Report::Start { task });
         let log = LogSize { bytes: 12, lines: 2 };
-        self.step(Command::Report(Report::Ended { task, attempt, outcome, log }));
+        self.step(Report::Ended { task, attempt, outcome, log });
     }
 
     /// The first task succeeds, the second fails once and waits.
@@ -142,7 +142,7 @@ fn a_failed_job_names_the_task_and_the_attempt() {
 #[test]
 fn progress_of_live_attempts_is_shown_beside_the_state() {
     let mut story = Story::new();
-    story.step(Command::Report(Report::Start { task: TaskNumber(1) }));
+    story.step(Report::Start { task: TaskNumber(1) });
     let half = TaskProgress { fraction: Some(0.5), message: Some("unpacking") };
     let live = Live::from([(TaskNumber(1), half)]);
     let shape = Job::of(&story.job, &live);

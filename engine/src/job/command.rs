@@ -1,8 +1,29 @@
-//! Commands: what is wanted of a job, by people and by the runtime.
+//! Commands and reports: what people want of a job, and what the runtime tells it.
 
 use annals_tasks_sdk::{Done, Payload, TaskError, TaskId, Timestamp};
 
 use super::event::{LogSize, Origin, PauseMode, TaskNumber, ValueDigest, Wait};
+
+/// What a job is given. Commands and reports are apart, so that who may command cannot report.
+#[derive(Debug)]
+pub enum Input {
+    /// What is wanted of it.
+    Command(Command),
+    /// What the runtime reports.
+    Report(Report),
+}
+
+impl From<Command> for Input {
+    fn from(command: Command) -> Self {
+        Self::Command(command)
+    }
+}
+
+impl From<Report> for Input {
+    fn from(report: Report) -> Self {
+        Self::Report(report)
+    }
+}
 
 /// What is wanted of a job.
 #[derive(Debug)]
@@ -40,8 +61,6 @@ pub enum Command {
         /// Whether the tasks that would lose an input are removed with it.
         cascade: bool,
     },
-    /// What the runtime reports.
-    Report(Report),
 }
 
 /// What the runtime reports.

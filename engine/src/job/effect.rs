@@ -2,11 +2,10 @@
 //! reconciled by task and attempt, so a restart needs no path of its own.
 
 use annals_tasks_sdk::Timestamp;
-use annals_tasks_sdk::cancel::StopReason;
 
 use super::command::LossRule;
 use super::event::TaskNumber;
-use super::state::{Job, Waiting, number};
+use super::state::{Job, StopReason, Waiting, number};
 
 /// What the runtime must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,12 +3,11 @@
 //! Every arm checks before it changes anything, so that an event that cannot follow leaves the
 //! job as it was.
 
-use annals_tasks_sdk::cancel::StopReason;
 use annals_tasks_sdk::plan::OnFailure;
 use annals_tasks_sdk::{JobId, Payload};
 
 use super::event::{AttemptEnd, Event, PauseMode, Recorded, TaskNumber, Wait};
-use super::state::{Attempt, Checkpoint, Job, Task, Waiting, count, index};
+use super::state::{Attempt, Checkpoint, Job, StopReason, Task, Waiting, count, index};
 use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 
 /// An event that cannot follow on the job's history: the log is damaged, or the code is wrong.

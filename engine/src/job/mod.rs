@@ -1,9 +1,9 @@
 //! The job state machine: pure. Nothing below does I/O, reads a clock, draws a random number or
-//! awaits; all of that comes in with the command.
+//! awaits; all of that comes in as arguments.
 //!
-//! Three total functions make it up: [`decide()`] turns a command into events, [`Job::evolve`]
-//! takes an event in, and [`Job::effects`] tells what the runtime must do. [`step`] strings the
-//! first two together.
+//! Three total functions make it up: [`decide()`] turns a command or a report into events,
+//! [`Job::evolve`] takes an event in, and [`Job::effects`] tells what the runtime must do. [`step`]
+//! strings the first two together.
 
 mod begin;
 mod command;
@@ -20,7 +20,7 @@ mod retry;
 mod state;
 mod status;
 
-pub use command::{Command, Context, LossRule, Outcome, Report};
+pub use command::{Command, Context, Input, LossRule, Outcome, Report};
 pub use decide::{StepError, begin, decide, step, submit};
 pub use effect::Effect;
 pub use event::{
@@ -30,5 +30,5 @@ pub use event::{
 pub use evolve::Illegal;
 pub use references::Dependant;
 pub use rejection::Rejection;
-pub use state::{Attempt, Checkpoint, Counts, Header, Job, Task, Waiting};
+pub use state::{Attempt, Checkpoint, Counts, Header, Job, StopReason, Task, Waiting};
 pub use status::{AttemptOutcome, Intent, JobStatus, TaskStatus};

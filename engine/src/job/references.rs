@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use annals_tasks_sdk::Payload;
-use annals_tasks_sdk::plan::{Found, Reference, Unresolved, references, resolve_within};
+use annals_tasks_sdk::plan::{
+    Found, Reference, Unresolved, references, resolve_within, resolves_within,
+};
 
 use super::event::{Failure, TaskNumber};
 use super::graph::Needs;
@@ -26,6 +28,13 @@ impl Job {
     /// The input of a task, with the values that its references name.
     pub fn input_of(&self, task: &Task) -> Result<Payload, Failure> {
         self.fill(&task.spec.input)
+    }
+
+    /// Why [`Job::input_of`] would give no input. Outputs are large, and whether there is an
+    /// input is asked before every attempt: it is not built to be thrown away.
+    pub fn lacks_input(&self, task: &Task) -> Option<Failure> {
+        let value_of = |reference: &Reference| self.value_of(reference);
+        resolves_within(&task.spec.input, FILLED_MAX, value_of).err().map(lack)
     }
 
     /// What the job gives: the plan's `output`, or the output of the last task that has not been
@@ -52,22 +61,7 @@ impl Job {
 
     fn fill(&self, template: &Payload) -> Result<Payload, Failure> {
         let filled = resolve_within(template, FILLED_MAX, |reference| self.value_of(reference));
-        filled.map_err(|unresolved| {
-            let Found { pointer, reference } = match unresolved {
-                Unresolved::Missing(missing) => *missing,
-                too_large => return Failure::new("input_too_large", too_large.to_string()),
-            };
-            let what = match reference {
-                Reference::Output { task, pointer, .. } => {
-                    format!("task {task:?} has no output at {pointer:?}")
-                }
-                Reference::Input { pointer, .. } => {
-                    format!("the job's input has nothing at {pointer:?}")
-                }
-                _ => "the reference is of a sort that this version does not know".to_owned(),
-            };
-            Failure::new("missing_output", format!("{what}, which {pointer:?} takes"))
-        })
+        filled.map_err(lack)
     }
 
     fn value_of(&self, reference: &Reference) -> Option<Payload> {
@@ -138,6 +132,24 @@ impl Job {
         });
         outputs.collect()
     }
+}
+
+/// A template that cannot be filled, as the failure of whoever wanted it.
+fn lack(unresolved: Unresolved) -> Failure {
+    let Found { pointer, reference } = match unresolved {
+        Unresolved::Missing(missing) => *missing,
+        too_large => return Failure::new("input_too_large", too_large.to_string()),
+    };
+    let what = match reference {
+        Reference::Output { task, pointer, .. } => {
+            format!("task {task:?} has no output at {pointer:?}")
+        }
+        Reference::Input { pointer, .. } => {
+            format!("the job's input has nothing at {pointer:?}")
+        }
+        _ => "the reference is of a sort that this version does not know".to_owned(),
+    };
+    Failure::new("missing_output", format!("{what}, which {pointer:?} takes"))
 }
 
 impl Task {

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use annals_tasks_sdk::cancel::StopReason;
 use annals_tasks_sdk::plan::{OnFailure, Start, TaskSpec};
 use annals_tasks_sdk::{Exit, JobId, Payload, Timestamp};
 
@@ -157,6 +156,18 @@ pub struct Attempt {
     pub exit: Exit,
     /// The size of its step log.
     pub log: LogSize,
+}
+
+/// Why an attempt is told to stop. Timeouts and the engine's own end are no matter of the state:
+/// the runtime stops an attempt for them by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// The job was cancelled.
+    Cancel,
+    /// The job was paused with `interrupt`.
+    Pause,
+    /// The task was skipped.
+    Skip,
 }
 
 impl Job {

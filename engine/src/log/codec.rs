@@ -21,7 +21,7 @@ use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use bincode::error::EncodeError;
 use serde::{Deserialize, Serialize};
 
-use super::{Head, Position, ReadRow, Row, UnknownEvent, types, v1};
+use super::{Head, Link, Position, ReadRow, Row, UnknownEvent, types, v1};
 use crate::job::{Origin, Recorded, ValueDigest};
 
 /// The format that this build writes, and the newest that it reads.
@@ -205,6 +205,24 @@ pub(super) fn row_header(bytes: &[u8]) -> Result<RowHeader, CodecError> {
     header(&mut Input(bytes))
 }
 
+/// Reads where a row stands in its job's chain; its events are neither read nor proved.
+pub(super) fn link(position: Position, bytes: &[u8]) -> Result<Link, CodecError> {
+    let RowHeader { job, events, first, before, hash, .. } =
+        header_at(position, &mut Input(bytes))?;
+    let after = Head { row: position, seq: first - 1 + u64::from(events), hash };
+    Ok(Link { job, position, before, after })
+}
+
+/// Reads a header, and sees that it lies where it was written for.
+fn header_at(position: Position, input: &mut Input<'_>) -> Result<RowHeader, CodecError> {
+    let header = header(input)?;
+    if header.position != position {
+        let found = header.position.0;
+        return damaged(format!("the row that lies there was written for position {found}"));
+    }
+    Ok(header)
+}
+
 fn header(input: &mut Input<'_>) -> Result<RowHeader, CodecError> {
     match input.u8()? {
         FORMAT => {}
@@ -230,11 +248,7 @@ fn header(input: &mut Input<'_>) -> Result<RowHeader, CodecError> {
 /// Decodes a row and verifies its hashes.
 pub fn decode_row(position: Position, bytes: &[u8]) -> Result<ReadRow, CodecError> {
     let mut input = Input(bytes);
-    let header = header(&mut input)?;
-    if header.position != position {
-        let found = header.position.0;
-        return damaged(format!("the row that lies there was written for position {found}"));
-    }
+    let header = header_at(position, &mut input)?;
     let mut chain = Chain { job: header.job, seq: header.first - 1, hash: header.before.hash };
     // The count is not proved yet: it must not decide how much memory is taken.
     let room = (header.events as usize).min(bytes.len() / RECORD_HEADER);

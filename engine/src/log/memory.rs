@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use annals_tasks_sdk::JobId;
 
-use super::{Damage, EventLog, JobRow, LogError, LogReader, Position, ReadRow, Row};
+use super::{Damage, EventLog, JobRow, Link, LogError, LogReader, Position, ReadRow, Row};
 use super::{
     decode_row, digest,
     row::{in_order, reflects},
@@ -168,6 +168,13 @@ impl LogReader for MemoryDisk {
             return Ok(None);
         };
         Ok(Some(decode(*first, bytes)?).filter(|row| row.end() > position))
+    }
+
+    fn link(&self, position: Position) -> Result<Option<Link>, LogError> {
+        let state = self.state();
+        let Some((_, bytes)) = state.rows.get(&position) else { return Ok(None) };
+        let link = super::codec::link(position, bytes).map(Some);
+        link.or_else(|error| super::error::undecodable(error, Damage::in_row(position, bytes)))
     }
 
     fn rows(&self, from: Position, limit: usize) -> Result<Vec<ReadRow>, LogError> {

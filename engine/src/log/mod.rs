@@ -26,10 +26,10 @@ use crate::job::ValueDigest;
 
 pub use codec::{CodecError, FORMAT, decode_row, digest, encode_row};
 pub use error::{Damage, LogError};
-pub use history::history;
+pub use history::{history, history_page};
 pub use memory::{Fault, MemoryDisk, MemoryLog};
 pub use redb::{Access, Disk, DiskFile, Hold, Notice, Options, RedbLog};
-pub use row::{Head, JobRow, Position, ReadRow, Row, UnknownEvent};
+pub use row::{Head, JobRow, Link, Position, ReadRow, Row, UnknownEvent};
 pub use verify::{Verified, verify};
 pub use writer::{Committer, Done, Durable, Stopped, Ticket, Worked, Writer, WriterStats};
 
@@ -42,7 +42,8 @@ pub use writer::{Committer, Done, Durable, Stopped, Ticket, Worked, Writer, Writ
 /// 2. A row's values are durable with it. Of a task's values at least the last one is kept.
 /// 3. After a failure of any method the handle is poisoned: every later call is refused, and
 ///    whether the failed one took effect shows when the log is opened anew.
-/// 4. What a reader gives is verified, or an error that names the place.
+/// 4. What a reader gives is verified, or an error that names the place. A link alone is what a
+///    row's header says: rows are found by it, and proved when they are read.
 /// 5. Views may be lost with a crash or by damage, records may not: a log whose views are gone
 ///    opens with [`LogReader::viewed`] 0 and without job rows, and the caller replays.
 pub trait EventLog: Send {
@@ -67,6 +68,12 @@ pub trait LogReader: Send + Sync {
     fn viewed(&self) -> Position;
     /// The row that holds the event at `position`.
     fn row(&self, position: Position) -> Result<Option<ReadRow>, LogError>;
+    /// The link of the row that begins at `position`. A store that can look at a header alone
+    /// does so.
+    fn link(&self, position: Position) -> Result<Option<Link>, LogError> {
+        let row = self.row(position)?.filter(|row| row.position == position);
+        Ok(row.map(|row| row.link()))
+    }
     /// Up to `limit` rows, ascending, from the first one that begins at or after `from`. Fewer
     /// when they are large; none only when there is none.
     fn rows(&self, from: Position, limit: usize) -> Result<Vec<ReadRow>, LogError>;

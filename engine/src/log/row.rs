@@ -96,7 +96,26 @@ pub struct ReadRow {
     pub hashes: Vec<[u8; 32]>,
 }
 
+/// Where a row stands in its job's chain, as its header says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// The job.
+    pub job: JobId,
+    /// Position of the first event.
+    pub position: Position,
+    /// The job's head before the row.
+    pub before: Head,
+    /// The job's head after the row.
+    pub after: Head,
+}
+
 impl ReadRow {
+    /// Where it stands in its job's chain; here that is proved.
+    pub fn link(&self) -> Link {
+        let Self { job, position, before, after, .. } = *self;
+        Link { job, position, before, after }
+    }
+
     /// The position behind its last event.
     pub fn end(&self) -> Position {
         Position(self.position.0 + self.hashes.len() as u64)

@@ -114,7 +114,7 @@ impl Loop {
         let mut copy = Job::clone(&executor.job);
         let mut events = Vec::new();
         if !executor.recovered {
-            events = step(&mut copy, Command::Report(Report::Recover), &engine)?;
+            events = step(&mut copy, Report::Recover, &engine)?;
         }
         events.extend(step(&mut copy, command, &cx)?);
         let live = executor.snapshot().live;

@@ -21,7 +21,7 @@ use super::message::{Envelope, Message};
 use super::pool::Waiter;
 use super::views::Round;
 use super::wants::Want;
-use crate::job::{Command, Context, Effect, Origin, Recorded, Report, StepError, step};
+use crate::job::{Context, Effect, Origin, Recorded, Report, StepError, step};
 use crate::log::{
     CodecError, Durable, Head, JobRow, LogError, Position, Row, Stopped, Ticket, encode_row,
 };
@@ -255,7 +255,7 @@ impl Loop {
         }
         let cx = self.context(Origin::ENGINE);
         let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return 0 };
-        match step(executor.job_mut(), Command::Report(report), &cx) {
+        match step(executor.job_mut(), report, &cx) {
             Ok(events) => {
                 let count = events.len();
                 executor.add(events);

@@ -100,7 +100,10 @@ impl AttemptLog {
 
     /// How many bytes have been written so far.
     pub fn bytes(&self) -> u64 {
-        self.state().taken.iter().sum()
+        let state = self.state();
+        // The beginning of a character is kept until the rest of it or the end comes.
+        let unfinished: usize = state.unfinished.iter().map(Vec::len).sum();
+        state.taken.iter().sum::<u64>() + unfinished as u64
     }
 
     /// Ends the log and packs it; nothing that a clone writes later is kept. Blocks for as long

@@ -1,8 +1,8 @@
 //! What is asked and reported on a walk: at random first, and then so that the job ends.
 
 use annals_engine::job::{
-    Command, Effect, JobStatus, LogSize, LossRule, Outcome, PauseMode, Report, Task, TaskNumber,
-    TaskStatus, ValueDigest, Wait,
+    Command, Effect, Input, JobStatus, LogSize, LossRule, Outcome, PauseMode, Report, Task,
+    TaskNumber, TaskStatus, ValueDigest, Wait,
 };
 use annals_tasks_sdk::{Done, Exit, Payload, TaskError, TaskId, Timestamp};
 
@@ -28,10 +28,10 @@ impl Walk {
         }
     }
 
-    pub(crate) fn report(&mut self) -> Command {
+    pub(crate) fn report(&mut self) -> Report {
         let now = Timestamp::from_millis(self.now);
         let effects: Vec<Effect> = self.live.effects(now, LossRule::default()).collect();
-        let report = match self.rng.u8(..40) {
+        match self.rng.u8(..40) {
             0 => Report::Recover,
             1 => Report::Start { task: self.any_task() },
             2 => Report::Tick,
@@ -54,8 +54,7 @@ impl Walk {
                 }
                 _ => Report::Tick,
             },
-        };
-        Command::Report(report)
+        }
     }
 
     /// What the runtime makes of a want.
@@ -113,27 +112,27 @@ impl Walk {
         for _ in 0..bound {
             let now = Timestamp::from_millis(self.now);
             let next = self.live.effects(now, LossRule::default()).next();
-            let command = match (self.live.status(), next) {
+            let input: Input = match (self.live.status(), next) {
                 (JobStatus::Completed, _) => return,
                 (JobStatus::Failed, _) if self.lacks_its_output() => return,
                 (JobStatus::Paused | JobStatus::Failed, _) if self.lacks_an_input().is_some() => {
                     let (task, output) = (self.lacks_an_input(), None);
-                    Command::Skip { task, output, cascade: true }
+                    Command::Skip { task, output, cascade: true }.into()
                 }
-                (JobStatus::Paused, _) => Command::Resume,
-                (_, Some(Effect::Want { task, .. })) => Command::Report(Report::Start { task }),
+                (JobStatus::Paused, _) => Command::Resume.into(),
+                (_, Some(Effect::Want { task, .. })) => Report::Start { task }.into(),
                 (_, Some(Effect::Run { task, attempt })) => {
                     let done = Done { output: self.any_output(), exit: Exit::default() };
                     let (outcome, log) = (Outcome::Completed(done), LogSize::default());
-                    Command::Report(Report::Ended { task, attempt, outcome, log })
+                    Report::Ended { task, attempt, outcome, log }.into()
                 }
                 (_, Some(Effect::Wake { at })) => {
                     self.now = self.now.max(at.as_millis());
-                    Command::Report(Report::Tick)
+                    Report::Tick.into()
                 }
-                _ => Command::Execute { paused: false },
+                _ => Command::Execute { paused: false }.into(),
             };
-            assert!(self.give(command).is_ok());
+            assert!(self.give(input).is_ok());
         }
         panic!("the job does not end");
     }

@@ -9,8 +9,9 @@
 //! A history is a list of commands and reports, separated by `;`.
 
 use annals_engine::job::{
-    Command, Context, Effect, Event, Job, LogSize, LossRule, Origin, Outcome, PauseMode, Recorded,
-    Report, StepError, Submitted, TaskNumber, ValueDigest, Wait, Waiting, begin, step, submit,
+    Command, Context, Effect, Event, Input, Job, LogSize, LossRule, Origin, Outcome, PauseMode,
+    Recorded, Report, StepError, Submitted, TaskNumber, ValueDigest, Wait, Waiting, begin, step,
+    submit,
 };
 use annals_tasks_sdk::plan::{Backoff, Limits, OnFailure, OnLost, Plan, PolicyFields, Retry};
 use annals_tasks_sdk::plan::{Policy, Start, TaskSpec};
@@ -143,9 +144,9 @@ impl World {
             self.now += seconds.parse::<i64>().unwrap();
             return Ok(Vec::new());
         }
-        let command = self.command(line);
+        let input = self.input(line);
         let (now, before) = (self.now, self.job.clone());
-        let done = match step(&mut self.job, command, &at(now)) {
+        let done = match step(&mut self.job, input, &at(now)) {
             Ok(events) => events,
             Err(StepError::Rejected(rejection)) => {
                 assert_eq!(self.job, before, "a refusal changes nothing");
@@ -158,7 +159,7 @@ impl World {
         Ok(done)
     }
 
-    fn command(&self, line: &str) -> Command {
+    fn input(&self, line: &str) -> Input {
         let mut words = line.split_whitespace();
         let verb = words.next().unwrap();
         let name = words.next();
@@ -166,7 +167,7 @@ impl World {
         let cascade = rest.contains(&"cascade");
         let output = rest.iter().find_map(|word| word.strip_prefix('='));
         let output = output.map(|text| Payload::parse(text).unwrap());
-        match verb {
+        let command = match verb {
             "execute" => Command::Execute { paused: name == Some("held") },
             "pause" => Command::Pause { mode: PauseMode::Drain },
             "interrupt" => Command::Pause { mode: PauseMode::Interrupt },
@@ -174,10 +175,11 @@ impl World {
             "cancel" => Command::Cancel,
             "skip" => Command::Skip { task: name.map(id), output, cascade },
             "remove" => Command::Remove { task: id(name.unwrap()), cascade },
-            "tick" => Command::Report(Report::Tick),
-            "recover" => Command::Report(Report::Recover),
-            _ => Command::Report(self.report(verb, name.unwrap(), rest.first().copied())),
-        }
+            "tick" => return Report::Tick.into(),
+            "recover" => return Report::Recover.into(),
+            _ => return self.report(verb, name.unwrap(), rest.first().copied()).into(),
+        };
+        command.into()
     }
 
     fn report(&self, verb: &str, name: &str, argument: Option<&str>) -> Report {

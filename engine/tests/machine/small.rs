@@ -1,7 +1,7 @@
 //! Small scope: on jobs of two tasks everything that can be asked or reported, in every order.
 
 use annals_engine::job::{
-    Command, Effect, LogSize, LossRule, Outcome, PauseMode, Report, TaskNumber, Wait,
+    Command, Effect, Input, LogSize, LossRule, Outcome, PauseMode, Report, TaskNumber, Wait,
 };
 use annals_tasks_sdk::plan::{OnFailure, OnLost};
 use annals_tasks_sdk::{Done, Payload, TaskError, Timestamp};
@@ -36,14 +36,14 @@ fn drafts() -> [Draft; 3] {
     ]
 }
 
-fn asked() -> Vec<Command> {
+fn asked() -> Vec<Input> {
     let skip = |task: Option<usize>| Command::Skip {
         task: task.map(|at| id(&name(at))),
         output: None,
         cascade: false,
     };
     let remove = |at| Command::Remove { task: id(&name(at)), cascade: true };
-    vec![
+    let commands = [
         Command::Execute { paused: false },
         Command::Execute { paused: true },
         Command::Pause { mode: PauseMode::Drain },
@@ -56,12 +56,12 @@ fn asked() -> Vec<Command> {
         Command::Skip { task: Some(id(&name(0))), output: Some(Payload::NULL), cascade: false },
         remove(0),
         remove(1),
-        Command::Report(Report::Recover),
-        Command::Report(Report::Tick),
-    ]
+    ];
+    let reports = [Report::Recover, Report::Tick];
+    commands.map(Input::from).into_iter().chain(reports.map(Input::from)).collect()
 }
 
-fn reported(walk: &Walk) -> Vec<Command> {
+fn reported(walk: &Walk) -> Vec<Input> {
     let now = Timestamp::from_millis(walk.now);
     let mut all = Vec::new();
     for effect in walk.live.effects(now, LossRule::default()) {
@@ -79,7 +79,7 @@ fn reported(walk: &Walk) -> Vec<Command> {
             _ => {}
         }
     }
-    all.into_iter().map(Command::Report).collect()
+    all.into_iter().map(Input::Report).collect()
 }
 
 fn ends(task: TaskNumber, attempt: u32) -> [Report; 4] {
@@ -108,17 +108,17 @@ fn explore(walk: &Walk, depth: usize, path: &mut Path) -> u64 {
     let len = asked().len() + reported(walk).len();
     let mut states = 0;
     for at in 0..len {
-        // Commands cannot be copied, so each is made anew.
-        let mut commands = asked();
-        commands.extend(reported(walk));
-        let command = commands.swap_remove(at);
-        path.0.push(format!("{command:?}"));
+        // Inputs cannot be copied, so each is made anew.
+        let mut inputs = asked();
+        inputs.extend(reported(walk));
+        let input = inputs.swap_remove(at);
+        path.0.push(format!("{input:?}"));
         let mut next = walk.clone();
-        if matches!(command, Command::Report(Report::Tick)) {
+        if matches!(input, Input::Report(Report::Tick)) {
             next.sleep();
         }
         // What changes nothing leads nowhere new.
-        if next.give(command).is_ok_and(|events| !events.is_empty()) {
+        if next.give(input).is_ok_and(|events| !events.is_empty()) {
             states += 1;
             if depth > 1 {
                 states += explore(&next, depth - 1, path);

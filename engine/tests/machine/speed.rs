@@ -24,7 +24,7 @@ fn wide(mark: &str) -> String {
 fn starts_ends_and_ticks_do_not_scan_the_job() {
     let mut job = World::new(&wide("")).job;
     let began = Instant::now();
-    let mut report = |report| step(&mut job, Command::Report(report), &at(1)).unwrap();
+    let mut report = |report: Report| step(&mut job, report, &at(1)).unwrap();
     for task in (1..=TASKS).map(TaskNumber) {
         report(Report::Start { task });
     }

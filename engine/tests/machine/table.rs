@@ -82,23 +82,22 @@ pub(crate) const TABLE: [(&str, [Cell; 8]); 6] = [
     ("remove", [Free, Free, Free, Free, No, No, Free, Free]),
 ];
 
-/// The cell of a command; `None` for a report.
-pub(crate) fn cell(command: &Command, column: Column) -> Option<Cell> {
-    let row = row(command)?;
-    Some(TABLE[row].1[column as usize])
+/// The cell of a command.
+pub(crate) fn cell(command: &Command, column: Column) -> Cell {
+    TABLE[row(command)].1[column as usize]
 }
 
-/// The row of a command; `None` for a report.
-pub(crate) fn row(command: &Command) -> Option<usize> {
-    Some(match command {
+/// The row of a command.
+pub(crate) fn row(command: &Command) -> usize {
+    match command {
         Command::Execute { .. } => 0,
         Command::Pause { .. } => 1,
         Command::Resume => 2,
         Command::Cancel => 3,
         Command::Skip { .. } => 4,
         Command::Remove { .. } => 5,
-        _ => return None,
-    })
+        other => panic!("{other:?} has no row"),
+    }
 }
 
 /// The commands of a row; the edits name a task that is open everywhere but in a completed job.

@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use annals_engine::job::{
-    Command, Context, Event, Job, JobStatus, LossRule, Origin, Recorded, Rejection, StepError,
+    Context, Event, Input, Job, JobStatus, LossRule, Origin, Recorded, Rejection, StepError,
     Submitted, begin, step, submit,
 };
 use annals_tasks_sdk::plan::Limits;
@@ -202,25 +202,29 @@ impl Walk {
         // Held and ended jobs wait for people; elsewhere it depends on the mood.
         let held = self.live.status() != JobStatus::Running;
         let asks = self.rng.u8(..self.mood.reports_per_command) == 0;
-        let command =
-            if asks || (held && self.rng.bool()) { self.command() } else { self.report() };
-        let _ = self.give(command);
+        let commands = asks || (held && self.rng.bool());
+        let input: Input = if commands { self.command().into() } else { self.report().into() };
+        let _ = self.give(input);
         if self.rng.u8(..16) == 0 {
             self.damage();
         }
     }
 
-    /// Gives the machine a command, and checks all that must hold of what follows.
-    pub(crate) fn give(&mut self, command: Command) -> Result<Vec<Recorded>, Rejection> {
+    /// Gives the machine a command or a report, and checks all that must hold of what follows.
+    pub(crate) fn give(&mut self, input: Input) -> Result<Vec<Recorded>, Rejection> {
         self.commands += 1;
         let column = Column::of(self.live.status(), self.live.intent());
-        let cell = cell(&command, column);
-        self.seen.extend(row(&command).map(|row| (row, column)));
-        let told = format!("{command:?}");
-        let edit = Edit::of(&command);
+        let command = match &input {
+            Input::Command(command) => Some(command),
+            Input::Report(_) => None,
+        };
+        let cell = command.map(|command| cell(command, column));
+        self.seen.extend(command.map(|command| (row(command), column)));
+        let told = format!("{input:?}");
+        let edit = command.and_then(Edit::of);
         let cx = context(&mut self.rng, self.now);
         let dry = (self.rng.u8(..16) == 0).then(|| self.live.clone());
-        let answer = match step(&mut self.live, command, &cx) {
+        let answer = match step(&mut self.live, input, &cx) {
             Ok(events) => Ok(events),
             Err(StepError::Rejected(rejection)) => Err(rejection),
             Err(illegal) => panic!("{told}: {illegal}"),

@@ -8,6 +8,7 @@ mod commands;
 mod crash;
 mod damage;
 mod durability;
+mod explain;
 mod leftovers;
 mod limits;
 mod panics;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use annals_engine::job::{Command, Intent, JobStatus, Origin, PauseMode};
-use annals_engine::runtime::{CommandError, Engine, JobHandle};
+use annals_engine::runtime::{Clock, CommandError, Engine, JobHandle};
+use annals_engine::views::{Reason, explain};
 use annals_engine::{Ask, Mode};
 use annals_tasks_sdk::{Payload, TaskContext, TaskError};
 
@@ -105,6 +106,12 @@ async fn a_task_that_blocks_its_thread_is_waited_for() {
         for job in &stuck {
             cancel(job).await;
         }
+        for job in &stuck {
+            let told = until(job, |now| now.live.values().all(|at| at.stopping_since.is_some()));
+            let (task, ago) = ("a".to_owned(), Duration::ZERO);
+            let stops = Reason::Stops { task, attempt: 1, ago, grace: GRACE };
+            assert_eq!(explain(&told.await, clock.now()), [stops]);
+        }
         clock.advance(GRACE * 3);
         // The others run on.
         for _ in 0..20 {
@@ -112,8 +119,13 @@ async fn a_task_that_blocks_its_thread_is_waited_for() {
             assert_eq!(ended(&job).await.status(), JobStatus::Completed);
         }
         for job in &stuck {
-            let now = until(job, |now| now.live.values().all(|at| at.stopping_since.is_some()));
-            let now = now.await;
+            let now = job.snapshot().await.unwrap();
+            let (task, ago) = ("a".to_owned(), GRACE * 3);
+            let [blocks] = &explain(&now, clock.now())[..] else { panic!("one reason") };
+            assert_eq!(*blocks, Reason::Blocks { task, attempt: 1, ago });
+            let sentence = blocks.to_string();
+            let attempt = "attempt 1 of task a was told to stop 30s ago and has not ended: ";
+            assert!(sentence.starts_with(attempt), "{sentence}");
             assert_eq!(
                 (now.job.status(), now.job.intent()),
                 (JobStatus::Running, Some(Intent::Cancel))

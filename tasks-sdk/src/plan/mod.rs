@@ -26,7 +26,9 @@ use read::Unread;
 pub use fault::{PlanError, PlanErrors};
 pub use limits::Limits;
 pub use policy::{Backoff, OnFailure, OnLost, Policy, PolicyFields, Retry};
-pub use reference::{Found, Reference, Unresolved, references, resolve, resolve_within};
+pub use reference::{
+    Found, Reference, Unresolved, references, resolve, resolve_within, resolves_within,
+};
 
 /// What a job is to do: an ordered list of tasks, and what they share.
 #[derive(Debug, Clone, PartialEq)]

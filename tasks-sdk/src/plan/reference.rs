@@ -140,9 +140,31 @@ pub fn resolve_within(
     limit_bytes: usize,
     find: impl Fn(&Reference) -> Option<Payload>,
 ) -> Result<Payload, Unresolved> {
+    with_pieces(template, limit_bytes, find, |pieces| match pieces {
+        [_] => template.clone(),
+        pieces => Payload::trusted(&pieces.concat()),
+    })
+}
+
+/// Whether [`resolve_within`] would give a value, which is not built to know that.
+pub fn resolves_within(
+    template: &Payload,
+    limit_bytes: usize,
+    find: impl Fn(&Reference) -> Option<Payload>,
+) -> Result<(), Unresolved> {
+    with_pieces(template, limit_bytes, find, |_| ())
+}
+
+/// What `make` makes of the pieces of the resolved text. One piece is the template as it stands.
+fn with_pieces<T>(
+    template: &Payload,
+    limit_bytes: usize,
+    find: impl Fn(&Reference) -> Option<Payload>,
+    make: impl FnOnce(&[&str]) -> T,
+) -> Result<T, Unresolved> {
     let sites = sites(template);
     if sites.is_empty() {
-        return Ok(template.clone());
+        return Ok(make(&[template.as_str()]));
     }
     let wholes = wholes(&sites, find);
     let trees: HashMap<Option<&str>, Tree<'_>> = wholes
@@ -154,7 +176,7 @@ pub fn resolve_within(
     if bytes > limit_bytes {
         return Err(Unresolved::TooLarge { bytes, limit: limit_bytes });
     }
-    Ok(Payload::trusted(&pieces.concat()))
+    Ok(make(&pieces))
 }
 
 /// The text cut at its sites, with the values between the cuts. Nothing is copied yet, so that
@@ -252,6 +274,7 @@ mod tests {
         ];
         for (template, resolved) in table {
             assert_eq!(resolve(&payload(template), find).unwrap().as_str(), resolved);
+            assert_eq!(resolves_within(&payload(template), 1_000, find), Ok(()));
         }
     }
 
@@ -260,7 +283,9 @@ mod tests {
         let found = resolve(&payload(r#"{"a": [{"$output": "gone"}]}"#), find).unwrap_err();
         assert_eq!(found.pointer, "/a/0");
         assert_eq!(task_of(&found.reference), Some("gone"));
-        assert!(resolve(&payload(r#"{"$input": "/nope"}"#), find).is_err());
+        let nope = payload(r#"{"$input": "/nope"}"#);
+        let error = resolve_within(&nope, 1_000, find).unwrap_err();
+        assert_eq!(resolves_within(&nope, 1_000, find), Err(error));
     }
 
     #[test]
@@ -268,6 +293,7 @@ mod tests {
         let template = payload(&format!("[{}0]", r#"{"$input": ""},"#.repeat(100)));
         let error = resolve_within(&template, 1_000, find).unwrap_err();
         assert!(matches!(error, Unresolved::TooLarge { bytes: 4_603, limit: 1_000 }), "{error}");
+        assert_eq!(resolves_within(&template, 1_000, find), Err(error));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Decide: what a command makes happen. A file per family of commands; every arm answers.
+//! Decide: what a command or a report makes happen. A file per family; every arm answers.
 
 mod conclude;
 mod edit;
@@ -10,17 +10,25 @@ pub use submit::submit;
 
 use annals_tasks_sdk::JobId;
 
-use super::command::{Command, Context};
+use super::command::{Command, Context, Input};
 use super::event::{Event, Origin, Recorded};
 use super::evolve::Illegal;
 use super::rejection::Rejection;
 use super::state::Job;
 use super::status::{Intent, JobStatus};
 
-/// What a command makes happen to a job; nothing is changed yet.
+/// What a command or a report makes happen to a job; nothing is changed yet.
 ///
-/// An empty list is an acceptance too: what was asked for already holds.
-pub fn decide(job: &Job, command: Command, cx: &Context) -> Result<Vec<Event>, Rejection> {
+/// An empty list is an acceptance too: what was asked for already holds. A report is never
+/// refused.
+pub fn decide(job: &Job, input: impl Into<Input>, cx: &Context) -> Result<Vec<Event>, Rejection> {
+    match input.into() {
+        Input::Command(command) => obey(job, command),
+        Input::Report(report) => Ok(report::report(job, report, cx)),
+    }
+}
+
+fn obey(job: &Job, command: Command) -> Result<Vec<Event>, Rejection> {
     match command {
         Command::Execute { paused } => lifecycle::execute(job, paused),
         Command::Pause { mode } => lifecycle::pause(job, mode),
@@ -30,7 +38,6 @@ pub fn decide(job: &Job, command: Command, cx: &Context) -> Result<Vec<Event>, R
             edit::skip(job, task.as_ref(), output.as_ref(), cascade)
         }
         Command::Remove { task, cascade } => edit::remove(job, &task, cascade),
-        Command::Report(report) => Ok(report::report(job, report, cx)),
     }
 }
 
@@ -49,9 +56,14 @@ pub enum StepError {
 ///
 /// Gives the events in the order in which they were taken in. After an error other than a
 /// rejection the job must not be used any more.
-pub fn step(job: &mut Job, command: Command, cx: &Context) -> Result<Vec<Recorded>, StepError> {
-    let reported = matches!(command, Command::Report(_));
-    let events = decide(job, command, cx)?;
+pub fn step(
+    job: &mut Job,
+    input: impl Into<Input>,
+    cx: &Context,
+) -> Result<Vec<Recorded>, StepError> {
+    let input = input.into();
+    let reported = matches!(input, Input::Report(_));
+    let events = decide(job, input, cx)?;
     let mut recorded = Vec::with_capacity(events.len() + 1);
     for event in events {
         let leads = !reported && recorded.is_empty();

@@ -61,13 +61,13 @@ fn start(job: &Job, task: TaskNumber, cx: &Context) -> Vec<Event> {
     let Some(at) = job.task(task).filter(|_| job.is_wanted(task, cx.now)) else {
         return Vec::new();
     };
-    match job.input_of(at) {
-        Ok(_) => {
+    match job.lacks_input(at) {
+        None => {
             let attempt = crate::job::state::count(at.attempts.len()) + 1;
             vec![Event::AttemptStarted { task, attempt }]
         }
         // Another attempt would find the same: this is never retried.
-        Err(missing) => fail(job, task, missing),
+        Some(lack) => fail(job, task, lack),
     }
 }
 

@@ -14,7 +14,7 @@ use super::disk::Volume;
 use super::file::{self, Notify, Trouble, damaged, guard, io_error};
 use crate::job::ValueDigest;
 use crate::log::error::undecodable;
-use crate::log::{Damage, LogError, Position, ReadRow, Row, codec, row::in_order};
+use crate::log::{Damage, Link, LogError, Position, ReadRow, Row, codec, row::in_order};
 
 /// By the position of their first event, the encoded rows.
 const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
@@ -250,6 +250,20 @@ impl Records {
         })
     }
 
+    /// The link of the row that begins at `position`.
+    pub(super) fn link(&self, position: Position) -> Result<Option<Link>, LogError> {
+        let files = self.files();
+        let Some(index) = files.holding(position) else { return Ok(None) };
+        self.read(&files, index, |transaction, path| {
+            let table = transaction.open_table(RECORDS)?;
+            let Some(bytes) = table.get(position.0)? else { return Ok(None) };
+            let link = codec::link(position, bytes.value());
+            Ok(link
+                .map(Some)
+                .or_else(|error| undecodable(error, in_file(position, bytes.value(), path)))?)
+        })
+    }
+
     /// Up to `limit` rows that begin at or after `from`; fewer when they are large.
     pub(super) fn rows(&self, from: Position, limit: usize) -> Result<Vec<ReadRow>, LogError> {
         let files = self.files();
@@ -362,8 +376,9 @@ fn unseal(sealed: &[u8], digest: &ValueDigest) -> Result<Option<Vec<u8>>, &'stat
 }
 
 fn decode(first: Position, bytes: &[u8], path: &Path) -> Result<ReadRow, LogError> {
-    codec::decode_row(first, bytes).or_else(|error| {
-        let at = Damage { file: Some(path.into()), ..Damage::in_row(first, bytes) };
-        undecodable(error, at)
-    })
+    codec::decode_row(first, bytes).or_else(|error| undecodable(error, in_file(first, bytes, path)))
+}
+
+fn in_file(first: Position, bytes: &[u8], path: &Path) -> Damage {
+    Damage { file: Some(path.into()), ..Damage::in_row(first, bytes) }
 }

@@ -13,7 +13,7 @@ use super::records::Records;
 use super::views::Views;
 use crate::job::ValueDigest;
 use crate::log::row::reflects;
-use crate::log::{EventLog, JobRow, LogError, LogReader, Position, ReadRow, Row};
+use crate::log::{EventLog, JobRow, Link, LogError, LogReader, Position, ReadRow, Row};
 
 /// How a store is opened.
 #[derive(Clone)]
@@ -188,6 +188,10 @@ impl LogReader for Store {
 
     fn row(&self, position: Position) -> Result<Option<ReadRow>, LogError> {
         self.records.row(position)
+    }
+
+    fn link(&self, position: Position) -> Result<Option<Link>, LogError> {
+        self.records.link(position)
     }
 
     fn rows(&self, from: Position, limit: usize) -> Result<Vec<ReadRow>, LogError> {

@@ -12,7 +12,7 @@ use crate::job::{Event, JobStatus, TaskNumber};
 use crate::log::redb::{Options, RedbLog};
 use crate::log::{
     Damage, EventLog, Fault, LogError, LogReader, MemoryDisk, Position, ReadRow, digest, history,
-    verify,
+    history_page, verify,
 };
 
 /// A place where a log lives.
@@ -214,6 +214,36 @@ fn a_history_is_read_backwards_as_far_as_it_is_wanted() {
         let missing = history(&*reader, Position(90), 0).unwrap_err();
         assert!(matches!(missing, LogError::Damaged(_)), "{missing}");
         assert_eq!((rows[1].position_of(4), rows[1].hash_of(4)), (Position(6), rows[1].after.hash));
+        log.close().unwrap();
+    });
+}
+
+#[test]
+fn a_page_of_a_history_is_a_part_of_it_and_no_longer_than_it_must_be() {
+    everywhere(|place| {
+        let mut log = place.open();
+        let mut job = Job::new(1);
+        for position in (1..20).step_by(4) {
+            log.append(&[job.row(position, &[small(1), small(2)])]).unwrap();
+        }
+        let (reader, head) = (log.reader(), job.head.row);
+        let all = history(&*reader, head, 0).unwrap();
+        for row in &all {
+            assert_eq!(reader.link(row.position).unwrap(), Some(row.link()));
+            assert_eq!(reader.link(row.position_of(row.after.seq)).unwrap(), None);
+        }
+        for (after, limit) in (0..12).flat_map(|after| (0..12).map(move |limit| (after, limit))) {
+            let page = history_page(&*reader, head, after, limit).unwrap();
+            let first = usize::try_from(after / 2).unwrap().min(all.len());
+            // The first row may hold one event that is not wanted.
+            let odd = usize::from(limit > 0 && after % 2 == 1);
+            let last = (first + (limit + odd).div_ceil(2)).min(all.len());
+            assert_eq!(page, all[first..last], "{limit} after {after}");
+        }
+        assert_eq!(history_page(&*reader, head, 0, usize::MAX).unwrap(), all);
+        assert_eq!(history_page(&*reader, Position(0), 0, 1).unwrap(), []);
+        let missing = history_page(&*reader, Position(90), 0, 1).unwrap_err();
+        assert!(matches!(missing, LogError::Damaged(_)), "{missing}");
         log.close().unwrap();
     });
 }
