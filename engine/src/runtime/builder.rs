@@ -248,6 +248,7 @@ impl Builder {
         let (inboxes, receivers): (Vec<_>, Vec<_>) = (0..self.loops).map(|_| inbox()).unzip();
         let inboxes = Arc::new(inboxes);
         let writer = Writer::start(log, notify(&inboxes));
+        writer.gather();
         let shared = Arc::new(Shared {
             clock: self.clock,
             registry: self.registry,
