@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use annals_tasks_sdk::plan::{Limits, Plan, PlanErrors};
 use annals_tasks_sdk::{JobId, Payload, Workflow};
@@ -234,7 +234,7 @@ impl Engine {
         shared.check_kinds(&plan)?;
         let submitted = Submitted { plan, workflow, source };
         let events = submit(submitted, &shared.settings.limits)?;
-        let job = JobId::from_uuid(Uuid::now_v7());
+        let job = new_id();
         let home = shared.home_of(job);
         shared.ask(home, |reply| Message::Submit { job, events, origin, reply }).await??;
         Ok(self.job(job))
@@ -402,6 +402,14 @@ impl From<LogError> for EngineError {
             error => Self::Log(Arc::new(error)),
         }
     }
+}
+
+/// An id for a job that is submitted now: greater than all that this process has made before.
+fn new_id() -> JobId {
+    // A clock that stands before 1970 cannot be written into an id; it is read as 1970.
+    let is_sane = SystemTime::now() >= SystemTime::UNIX_EPOCH;
+    let epoch = || Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 0, 0));
+    JobId::from_uuid(if is_sane { Uuid::now_v7() } else { epoch() })
 }
 
 /// Reads the log where blocking is allowed.

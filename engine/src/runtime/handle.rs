@@ -11,7 +11,7 @@ use super::engine::{Engine, Shared, blocking};
 use super::error::{CommandError, EngineError, JobError};
 use super::message::{Answer, Ask, Message, Snapshot};
 use crate::job::{Command, Failure, JobStatus, Origin, Recorded};
-use crate::log::{Position, history};
+use crate::log::{Position, history_page};
 
 /// A job of an engine. Cloning is cheap.
 #[derive(Clone)]
@@ -97,7 +97,7 @@ impl JobHandle {
         let ((shared, home), job) = (self.shared(), self.job);
         let head = shared.ask(home, |reply| Message::Head { job, reply }).await??;
         let reader = Arc::clone(&shared.reader);
-        let rows = blocking(move || history(&*reader, head, after)).await?;
+        let rows = blocking(move || history_page(&*reader, head, after, limit)).await?;
         let events = rows.into_iter().flat_map(|row| {
             let places: Vec<_> = row
                 .events

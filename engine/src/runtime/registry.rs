@@ -32,6 +32,14 @@ impl Registry {
         self.kinds.get(kind)
     }
 
+    /// The kinds that there are, in order, so many as fit a message.
+    fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.kinds.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names.truncate(20);
+        names
+    }
+
     /// Looks at the kinds of a plan's tasks and at their inputs. Of a kind that is unknown, and
     /// may be, nothing is known of the input either.
     pub(super) fn check(&self, plan: &Plan, allow_unknown: bool) -> Result<(), PlanErrors> {
@@ -44,7 +52,8 @@ impl Registry {
                 None => {
                     let kind = task.kind.as_str();
                     let hint = near::hint(kind, self.kinds.keys().map(String::as_str));
-                    let detail = format!("no kind `{kind}` is registered{hint}");
+                    let kinds = self.names().join(", ");
+                    let detail = format!("no kind `{kind}` is registered{hint} (kinds: {kinds})");
                     errors.push(PlanError { pointer: format!("/tasks/{index}/kind"), detail });
                     continue;
                 }
