@@ -8,6 +8,7 @@ use annals_tasks_sdk::{JobId, Timestamp};
 use super::event::{Event, Recorded, Submitted};
 use super::evolve::Illegal;
 use super::graph;
+use super::kinds;
 use super::state::{Counts, Header, Job, Task, count};
 use super::status::{JobStatus, TaskStatus};
 
@@ -29,8 +30,9 @@ impl Job {
 
     fn submitted(id: JobId, time: Timestamp, submitted: &Submitted, needs: Vec<Vec<u32>>) -> Self {
         let Submitted { plan, workflow, source } = submitted;
-        let tasks: Vec<Task> =
+        let mut tasks: Vec<Task> =
             plan.tasks.iter().zip(0..).map(|(spec, rank)| Task::new(spec.clone(), rank)).collect();
+        let by_kind = kinds::assort(&mut tasks);
         let order: Vec<u32> = (0..count(tasks.len())).collect();
         let mut names = order.clone();
         names.sort_unstable_by(|&a, &b| tasks[a as usize].spec.id.cmp(&tasks[b as usize].spec.id));
@@ -59,6 +61,7 @@ impl Job {
             order,
             names,
             ready: BTreeSet::new(),
+            by_kind,
             live: BTreeSet::new(),
             timed: BTreeSet::new(),
             kindless: BTreeSet::new(),
@@ -76,6 +79,7 @@ impl Task {
         Self {
             spec,
             rank,
+            kind: 0,
             needs: Vec::new(),
             dependants: Vec::new(),
             unmet: 0,

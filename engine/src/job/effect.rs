@@ -49,7 +49,7 @@ impl Job {
         let open = self.dispatches();
         let wants = self.wanted(now).take_while(move |_| open).map(move |at| Effect::Want {
             task: number(at),
-            suspect: self.tasks[at as usize].losses >= rule.suspect_after,
+            suspect: self.is_suspect(number(at), rule),
         });
         let wake = self.next_wake(now).filter(|_| open).map(|at| Effect::Wake { at });
         live.chain(wake).chain(wants)
@@ -82,8 +82,13 @@ impl Job {
         self.timed.iter().find(|&&(due, at)| due > now || is_timer(at)).map(|&(due, _)| due)
     }
 
+    /// Whether the engine keeps dying under a task.
+    pub(crate) fn is_suspect(&self, task: TaskNumber, rule: LossRule) -> bool {
+        self.task(task).is_some_and(|task| task.losses >= rule.suspect_after)
+    }
+
     /// Whether the runtime may start this task at `now`.
-    pub(super) fn is_wanted(&self, task: TaskNumber, now: Timestamp) -> bool {
+    pub(crate) fn is_wanted(&self, task: TaskNumber, now: Timestamp) -> bool {
         let Some(at) = super::state::index(task) else { return false };
         let Some(task) = self.tasks.get(at as usize) else { return false };
         let due = match task.waiting {

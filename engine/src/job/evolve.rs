@@ -314,6 +314,7 @@ impl Job {
             }
             Some(Waiting::Kind) => {
                 self.kindless.remove(&at);
+                self.by_kind[task.kind as usize].kindless.remove(&at);
             }
             None => {}
         }
@@ -324,6 +325,7 @@ impl Job {
             }
             Some(Waiting::Kind) => {
                 self.kindless.insert(at);
+                self.by_kind[task.kind as usize].kindless.insert(at);
             }
             None => {}
         }

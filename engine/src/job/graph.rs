@@ -62,10 +62,13 @@ impl Job {
     pub(super) fn refresh(&mut self, index: u32) {
         let task = &self.tasks[index as usize];
         let entry = (task.rank, index);
+        let of_kind = &mut self.by_kind[task.kind as usize].ready;
         if task.is_ready() {
             self.ready.insert(entry);
+            of_kind.insert(entry);
         } else {
             self.ready.remove(&entry);
+            of_kind.remove(&entry);
         }
     }
 

@@ -12,6 +12,7 @@ mod effect;
 mod event;
 mod evolve;
 mod graph;
+mod kinds;
 mod legal;
 mod references;
 mod rejection;

@@ -7,6 +7,7 @@ use annals_tasks_sdk::plan::{OnFailure, Start, TaskSpec};
 use annals_tasks_sdk::{Exit, JobId, Payload, Timestamp};
 
 use super::event::{AttemptEnd, Failure, LogSize, TaskNumber, ValueDigest};
+use super::kinds::OfKind;
 use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 
 /// A job as its events have made it.
@@ -33,6 +34,8 @@ pub struct Job {
     pub(super) names: Vec<u32>,
     /// Tasks that could start now, by rank and index.
     pub(super) ready: BTreeSet<(u32, u32)>,
+    /// The same, and `kindless`, by the kinds of the plan.
+    pub(super) by_kind: Vec<OfKind>,
     /// Tasks with a live attempt.
     pub(super) live: BTreeSet<u32>,
     /// Tasks that wait for a time.
@@ -83,6 +86,8 @@ pub struct Task {
     /// What the plan says of it.
     pub spec: TaskSpec,
     pub(super) rank: u32,
+    /// Its kind's place among those of the plan.
+    pub(super) kind: u32,
     /// The tasks that it needs, resolved.
     pub(super) needs: Vec<u32>,
     /// The tasks that need it.

@@ -10,10 +10,8 @@ use super::message::{LiveCell, Message};
 use super::pool::{PoolId, SUSPECTS, Waiter};
 use super::registry::Behaviour;
 use super::turn::Loop;
+use super::wants::{Search, Want};
 use crate::job::{Effect, Report, TaskNumber, Wait, Waiting};
-
-/// So many tasks of one job stand in queues at a time; the others follow as slots come free.
-const WANTS_MAX: usize = 64;
 
 impl Loop {
     /// Brings about the effects of all jobs that the turn touched, and of those that are granted
@@ -39,21 +37,18 @@ impl Loop {
                 return;
             }
             let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { return };
-            // What is alive, with a stop for each, and a time; then the wants.
-            let most = executor.job.live().count() * 2 + 1 + WANTS_MAX;
             let mut effects = std::mem::take(&mut self.effects);
-            effects.clear();
-            effects.extend(executor.job.effects(self.now, rule).take(most));
+            // The wants come last, and there may be thousands: they are looked for by kind.
+            let is_want = |effect: &Effect| matches!(effect, Effect::Want { .. });
+            let all = executor.job.effects(self.now, rule);
+            effects.extend(all.take_while(|effect| !is_want(effect)));
             let mut wake = None;
             let mut changed = false;
-            for effect in &effects {
-                match *effect {
+            for effect in effects.drain(..) {
+                match effect {
                     Effect::Run { task, attempt } => self.run(id, task, attempt),
                     Effect::Stop { task, attempt, .. } => {
                         self.order_stop(id, task, attempt);
-                    }
-                    Effect::Want { task, suspect } if self.dispatching => {
-                        changed |= self.want(id, task, suspect);
                     }
                     Effect::Wake { at } if at <= self.now && self.dispatching => {
                         changed |= self.report(id, Report::Tick) > 0;
@@ -62,15 +57,28 @@ impl Loop {
                     Effect::Want { .. } => {}
                 }
             }
-            self.agenda.set(id, wake);
-            if !changed {
-                self.drop_stale_wants(id, &effects);
-            }
             self.effects = effects;
+            self.agenda.set(id, wake);
+            self.drop_stale_wants(id);
+            changed |= self.dispatching && self.want_what_can_start(id);
             if !changed {
                 return;
             }
         }
+    }
+
+    /// Has tasks take slots, or places in queues. Gives whether the job has changed.
+    fn want_what_can_start(&mut self, id: JobId) -> bool {
+        let Some(Entry::Loaded(executor)) = self.entries.get(&id) else { return false };
+        let mut wants = std::mem::take(&mut self.wants);
+        let (registry, rule) = (&self.shared.registry, self.shared.settings.losses);
+        Search::new(registry, executor, rule, self.now, &mut wants).run();
+        let mut changed = false;
+        for want in wants.drain(..) {
+            changed |= self.want(id, want);
+        }
+        self.wants = wants;
+        changed
     }
 
     /// An attempt has been decided: it is spawned when its start is durable.
@@ -109,7 +117,8 @@ impl Loop {
     }
 
     /// A task wants a slot. Gives whether the job has changed.
-    fn want(&mut self, id: JobId, task: TaskNumber, suspect: bool) -> bool {
+    fn want(&mut self, id: JobId, want: Want) -> bool {
+        let Want { task, suspect } = want;
         let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { return false };
         if executor.wanting.iter().any(|wanting| wanting.task == task) {
             return false;
@@ -211,18 +220,14 @@ impl Loop {
     }
 
     /// Leaves the queues for tasks that want to start no more.
-    fn drop_stale_wants(&mut self, id: JobId, effects: &[Effect]) {
+    fn drop_stale_wants(&mut self, id: JobId) {
         let Some(Entry::Loaded(executor)) = self.entries.get(&id) else { return };
         if executor.wanting.is_empty() {
             return;
         }
-        let wants = |task: TaskNumber| {
-            let is_it =
-                |effect: &Effect| matches!(effect, Effect::Want { task: at, .. } if *at == task);
-            effects.iter().any(is_it)
-        };
-        let stale = executor.wanting.iter().copied().filter(|wanting| !wants(wanting.task));
-        for wanting in stale.collect::<Vec<_>>() {
+        let (job, now) = (&executor.job, self.now);
+        let stale = executor.wanting.iter().filter(|wanting| !job.is_wanted(wanting.task, now));
+        for wanting in stale.copied().collect::<Vec<_>>() {
             self.leave(id, wanting);
         }
     }

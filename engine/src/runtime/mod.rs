@@ -25,6 +25,7 @@ mod recovery;
 mod registry;
 mod turn;
 mod views;
+mod wants;
 
 pub use attempt::GRACE;
 pub use builder::{Builder, Mode};

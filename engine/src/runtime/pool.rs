@@ -18,6 +18,9 @@ pub(super) const DEFAULT: PoolId = PoolId(1);
 /// The pool of tasks that run as child processes.
 pub(super) const SHELL: PoolId = PoolId(2);
 
+/// How many pools there are.
+pub(super) const POOLS: usize = 3;
+
 /// Somebody in a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Waiter {
@@ -33,7 +36,7 @@ pub(super) struct Waiter {
 
 /// All pools. Shared by the loops; held only for a push or a pop.
 #[derive(Debug)]
-pub(super) struct Pools(Mutex<Vec<Pool>>);
+pub(super) struct Pools(Mutex<[Pool; POOLS]>);
 
 #[derive(Debug)]
 struct Pool {
@@ -45,7 +48,7 @@ impl Pools {
     /// Pools with these numbers of slots.
     pub(super) fn new(default: usize, shell: usize) -> Self {
         let pool = |free| Pool { free, queue: VecDeque::new() };
-        Self(Mutex::new(vec![pool(1), pool(default.max(1)), pool(shell.max(1))]))
+        Self(Mutex::new([pool(1), pool(default.max(1)), pool(shell.max(1))]))
     }
 
     fn with<T>(&self, pool: PoolId, change: impl FnOnce(&mut Pool) -> T) -> T {

@@ -20,6 +20,7 @@ use super::ids::{JobMap, JobSet};
 use super::message::{Envelope, Message};
 use super::pool::Waiter;
 use super::views::Round;
+use super::wants::Want;
 use crate::job::{Command, Context, Effect, Origin, Recorded, Report, StepError, step};
 use crate::log::{
     CodecError, Durable, Head, JobRow, LogError, Position, Row, Stopped, Ticket, encode_row,
@@ -53,6 +54,8 @@ pub(super) struct Loop {
     pub(super) durable: Ticket,
     /// Room for the effects of the job that is being reconciled.
     pub(super) effects: Vec<Effect>,
+    /// Room for the tasks of it that are to take places in queues.
+    pub(super) wants: Vec<Want>,
     /// Attempts whose start has become durable in this turn.
     pub(super) starting: Vec<Attempt>,
     /// The last commit that the loop had a part in.
@@ -92,6 +95,7 @@ impl Loop {
             pending: VecDeque::new(),
             durable: Ticket::default(),
             effects: Vec::new(),
+            wants: Vec::new(),
             starting: Vec::new(),
             last: Ticket::default(),
             rounds: Vec::new(),

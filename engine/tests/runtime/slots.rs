@@ -9,8 +9,8 @@ use annals_engine::runtime::{Builder, Engine, JobHandle};
 use annals_tasks_sdk::{Payload, TaskContext, TaskError, TaskResult};
 
 use super::support::{
-    Gate, HandClock, Store, Tally, World, cancel, kill, laws, loops, nothing, outcomes, pause,
-    plan, status_of, submit, task, until, within,
+    Gate, HandClock, Store, Tally, World, cancel, counting, kill, laws, loops, nothing, outcomes,
+    pause, plan, status_of, submit, task, until, within,
 };
 
 async fn ended(job: &JobHandle) -> Job {
@@ -157,6 +157,42 @@ async fn jobs_queue_in_the_order_of_their_coming() {
         let due: Vec<u32> = (0..50).filter(|n| ![10, 20].contains(n)).collect();
         assert_eq!(*order.lock().unwrap(), due);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_needs_no_slot_does_not_wait_for_those_who_do() {
+    let (world, clock, tally, gate) =
+        (World::in_memory(), HandClock::new(), Tally::new(), Gate::new());
+    let start = |known: bool| {
+        let engine = world.engine_at(&clock).slots(1).allow_unknown_kinds(true);
+        let engine = if known { engine.task(task("late"), nothing) } else { engine };
+        within(engine.task(task("count"), counting(&tally, &gate)).start())
+    };
+    let engine = start(false).await.unwrap();
+    let sleep = r#"{"id": "s", "kind": "sleep", "needs": [], "input": {"for": "1h"}}"#;
+    let late = r#"{"id": "l", "kind": "late", "needs": []}"#;
+    let text = format!("{}, {sleep}, {late}", wide("count", 100));
+    let job = submit(&engine, plan(&text)).await;
+    for id in ["s", "l"] {
+        until(&job, |now| status_of(&now.job, id) == "waiting").await;
+    }
+    within(tally.until(|counts| counts.inside == 1)).await;
+    clock.advance(std::time::Duration::from_hours(1));
+    engine.look();
+    let now = until(&job, |now| status_of(&now.job, "s") == "completed").await;
+    assert_eq!(now.job.counts().completed, 1);
+    let id = job.id();
+    drop(job);
+    kill(engine).await;
+    gate.open();
+    let engine = start(true).await.unwrap();
+    assert_eq!(ended(&engine.job(id)).await.status(), JobStatus::Completed);
+}
+
+/// So many tasks of a kind that need nothing.
+fn wide(kind: &str, count: usize) -> String {
+    let one = |n| format!(r#"{{"id": "t{n}", "kind": "{kind}", "needs": []}}"#);
+    (0..count).map(one).collect::<Vec<_>>().join(",")
 }
 
 #[tokio::test(flavor = "multi_thread")]
