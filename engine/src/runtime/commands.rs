@@ -37,8 +37,12 @@ impl Loop {
                 self.touch(id);
                 self.after_events_of(id, answer(reply, Ok(())));
             }
-            // A checked plan makes a job; dropping the reply says that it did not.
-            Err(illegal) => tracing::error!(%illegal, "a submission could not be begun"),
+            // A checked plan makes a job, so this is a contradiction in the engine itself.
+            Err(illegal) => {
+                tracing::error!(%illegal, "a submission could not be begun");
+                let unreadable = JobError::Unreadable { job: id, why: illegal.to_string() };
+                self.after_events_of(id, answer(reply, Err(unreadable.into())));
+            }
         }
     }
 

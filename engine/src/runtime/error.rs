@@ -101,6 +101,9 @@ pub enum SubmitError {
         /// A name like it, as the end of a sentence, or nothing.
         hint: String,
     },
+    /// The job that it was to become cannot be run.
+    #[error(transparent)]
+    Job(#[from] JobError),
     /// The engine cannot answer.
     #[error(transparent)]
     Engine(#[from] EngineError),

@@ -13,9 +13,10 @@ use tokio::sync::oneshot;
 use super::act::Action;
 use super::agenda::Agenda;
 use super::attempt::Attempt;
+use super::broken::stop_all;
 use super::engine::Shared;
 use super::error::{EngineError, JobError};
-use super::executor::{Entries, Entry, Executor, Parked, Running};
+use super::executor::{Entries, Entry, Parked, Running};
 use super::ids::{JobMap, JobSet};
 use super::message::{Envelope, Message};
 use super::pool::Waiter;
@@ -273,35 +274,6 @@ impl Loop {
         }
     }
 
-    /// Gives up on a job whose machine contradicts itself; the others go on. What it had decided
-    /// before is still recorded, since it may have been answered.
-    pub(super) fn break_job(&mut self, job: JobId, why: String) {
-        tracing::error!(%job, why, "the job is given up");
-        self.touch(job);
-        self.broken.insert(job, why);
-    }
-
-    /// Lets go of a job that was given up.
-    fn bury(&mut self, id: JobId) {
-        let Some(Entry::Loaded(executor)) = self.entries.remove(&id) else { return };
-        self.loaded -= 1;
-        self.agenda.set(id, None);
-        stop_all(&executor);
-        // The views must show where its history ends, or the next start would begin before that.
-        self.note(executor.row_of_broken());
-        for wanting in executor.wanting {
-            self.leave(id, wanting);
-        }
-        for running in executor.running {
-            if running.spawned {
-                self.orphans.push((id, running));
-            } else {
-                self.live -= 1;
-                self.give_back(running.held);
-            }
-        }
-    }
-
     /// Hands the events of the turn to the writer, and the actions to those who wait for it.
     fn submit(&mut self) {
         let touched = std::mem::take(&mut self.touched);
@@ -333,8 +305,8 @@ impl Loop {
             }
         }
         for id in touched {
-            if self.broken.contains_key(&id) {
-                self.bury(id);
+            if let Some(why) = self.broken.get(&id) {
+                self.bury(id, why.clone());
             } else {
                 self.settle_down(id);
             }
@@ -443,11 +415,5 @@ impl Loop {
         }
         self.entries.clear();
         self.dispatching = false;
-    }
-}
-
-fn stop_all(executor: &Executor) {
-    for running in &executor.running {
-        running.token.cancel();
     }
 }

@@ -1,0 +1,53 @@
+//! Jobs that are given up: what cannot be gone on with ends alone, and whoever waits hears why.
+
+use annals_tasks_sdk::JobId;
+
+use super::error::JobError;
+use super::executor::{Entry, Executor};
+use super::turn::Loop;
+
+impl Loop {
+    /// Gives up on a job whose machine contradicts itself; the others go on. What it had decided
+    /// before is still recorded, since it may have been answered.
+    pub(super) fn break_job(&mut self, job: JobId, why: String) {
+        tracing::error!(%job, why, "the job is given up");
+        self.touch(job);
+        self.broken.insert(job, why);
+    }
+
+    /// Lets go of a job that was given up, for this reason.
+    pub(super) fn bury(&mut self, id: JobId, why: String) {
+        let Some(Entry::Loaded(executor)) = self.entries.remove(&id) else { return };
+        self.loaded -= 1;
+        self.agenda.set(id, None);
+        stop_all(&executor);
+        // The views must show where its history ends, or the next start would begin before that.
+        self.note(executor.row_of_broken());
+        for wanting in executor.wanting {
+            self.leave(id, wanting);
+        }
+        for running in executor.running {
+            if running.spawned {
+                self.orphans.push((id, running));
+            } else {
+                self.live -= 1;
+                self.give_back(running.held);
+            }
+        }
+        let unreadable = JobError::Unreadable { job: id, why };
+        // Whoever watched may have stopped waiting.
+        for (_, reply) in executor.watchers {
+            let _ = reply.send(Err(unreadable.clone()));
+        }
+        for reply in executor.end_watchers {
+            let _ = reply.send(Err(unreadable.clone()));
+        }
+    }
+}
+
+/// Tells all attempts of a job to stop.
+pub(super) fn stop_all(executor: &Executor) {
+    for running in &executor.running {
+        running.token.cancel();
+    }
+}
