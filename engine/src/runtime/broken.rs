@@ -2,6 +2,7 @@
 
 use annals_tasks_sdk::JobId;
 
+use super::act::Action;
 use super::error::JobError;
 use super::executor::{Entry, Executor};
 use super::turn::Loop;
@@ -15,6 +16,21 @@ impl Loop {
         self.broken.insert(job, why);
     }
 
+    /// Gives up on a job whose events of this turn cannot be written: nothing of them is to be
+    /// acknowledged. The turn buries it.
+    pub(super) fn spoil(&mut self, job: JobId, why: String) {
+        tracing::error!(%job, why, "the job is given up: what happened to it cannot be recorded");
+        self.broken.insert(job, why);
+    }
+
+    /// Does not do what rests on events that could not be written.
+    pub(super) fn take_back(&mut self, job: JobId, action: Action) {
+        let why = self.broken.get(&job).cloned().unwrap_or_default();
+        if let Action::Answer(send) = action {
+            send(Some(JobError::Unreadable { job, why }));
+        }
+    }
+
     /// Lets go of a job that was given up, for this reason.
     pub(super) fn bury(&mut self, id: JobId, why: String) {
         let Some(Entry::Loaded(executor)) = self.entries.remove(&id) else { return };
@@ -22,7 +38,10 @@ impl Loop {
         self.agenda.set(id, None);
         stop_all(&executor);
         // The views must show where its history ends, or the next start would begin before that.
-        self.note(executor.row_of_broken());
+        // Of a job whose very submission could not be written there is none.
+        if executor.head.seq > 0 {
+            self.note(executor.row_of_broken());
+        }
         for wanting in executor.wanting {
             self.leave(id, wanting);
         }

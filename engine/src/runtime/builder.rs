@@ -153,7 +153,8 @@ impl Builder {
         self
     }
 
-    /// The limits of plans and payloads.
+    /// The limits of plans and payloads: at most 100,000 tasks, 16 MiB a plan, and 16 MiB a
+    /// payload, which is also what may come with a command or a plan beside it.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
@@ -218,6 +219,7 @@ impl Builder {
         if let Some(fault) = self.faults.drain(..).next() {
             return Err(fault);
         }
+        check_limits(&self.limits)?;
         let engine = tokio::task::spawn_blocking(move || self.assemble()).await;
         let engine = engine.map_err(|_| EngineError::Stopped)??;
         let shared = &engine.0.shared;
@@ -315,6 +317,23 @@ impl Builder {
 
     fn register_in(&mut self, kind: &str, handler: Arc<dyn Handler>, pool: PoolId) {
         self.register(kind, Behaviour::Run { handler, pool });
+    }
+}
+
+/// What every event fits into a row with: a plan takes up to three times its size as JSON, and
+/// the texts beside it come on top.
+const LIMITS_MAX: Limits = Limits { tasks: 100_000, plan_bytes: 16 << 20, payload_bytes: 16 << 20 };
+
+fn check_limits(limits: &Limits) -> Result<(), StartError> {
+    let Limits { tasks, plan_bytes, payload_bytes } = *limits;
+    let all = [
+        ("tasks", tasks, LIMITS_MAX.tasks),
+        ("plan_bytes", plan_bytes, LIMITS_MAX.plan_bytes),
+        ("payload_bytes", payload_bytes, LIMITS_MAX.payload_bytes),
+    ];
+    match all.into_iter().find(|(_, limit, most)| limit > most) {
+        Some((name, limit, most)) => Err(StartError::Limit { name, limit, most }),
+        None => Ok(()),
     }
 }
 

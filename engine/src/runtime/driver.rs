@@ -37,6 +37,10 @@ fn worth(each: &Loop) -> Worth {
 }
 
 fn at_most(each: &Loop) -> Duration {
+    if !each.granted.is_empty() {
+        // A job that was given up has left slots to others.
+        return Duration::ZERO;
+    }
     let clock = &each.shared.clock;
     match each.next_due() {
         Some(due) => clock.patience(due.since(clock.now())),

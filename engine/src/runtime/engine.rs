@@ -16,7 +16,7 @@ use super::attempt::GRACE;
 use super::builder::Builder;
 use super::clock::Clock;
 use super::error::{EngineError, SubmitError};
-use super::handle::{JobHandle, OutputHandle};
+use super::handle::{JobHandle, OutputHandle, weight_of_origin};
 use super::inbox::Inbox;
 use super::message::{Envelope, Message, Reply};
 use super::pool::Pools;
@@ -230,6 +230,12 @@ impl Engine {
     pub async fn submit_plan(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
         let shared = &self.0.shared;
         let Submission { plan, workflow, source, origin } = submission;
+        let texts = [&workflow, &source].into_iter().flatten();
+        let bytes = weight_of_origin(&origin) + texts.map(|text| text.len()).sum::<usize>();
+        let limit = shared.settings.limits.payload_bytes;
+        if bytes > limit {
+            return Err(SubmitError::TooLarge { bytes, limit });
+        }
         shared.check_kinds(&plan)?;
         let submitted = Submitted { plan, workflow, source };
         let events = submit(submitted, &shared.settings.limits)?;

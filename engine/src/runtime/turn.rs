@@ -10,7 +10,7 @@ use std::time::Duration;
 use annals_tasks_sdk::{JobId, Timestamp};
 use tokio::sync::oneshot;
 
-use super::act::Action;
+use super::act::{Action, Planned};
 use super::agenda::Agenda;
 use super::attempt::Attempt;
 use super::broken::stop_all;
@@ -23,9 +23,7 @@ use super::pool::Waiter;
 use super::views::Round;
 use super::wants::Want;
 use crate::job::{Command, Context, Effect, Origin, Recorded, Report, StepError, step};
-use crate::log::{
-    CodecError, Durable, Head, JobRow, LogError, Position, Row, Stopped, Ticket, encode_row,
-};
+use crate::log::{Durable, Head, JobRow, LogError, Position, Row, Stopped, Ticket, encode_row};
 
 /// So many messages make a turn at most.
 pub(super) const TURN_MAX: usize = 4096;
@@ -36,6 +34,15 @@ pub(super) const THIS_TURN: Ticket = Ticket(u64::MAX);
 
 /// A job that a row continues, with its seq and its hash behind that row.
 type Continued = (JobId, u64, [u8; 32]);
+
+/// What a turn appends.
+#[derive(Default)]
+struct Encoded {
+    rows: Vec<Row>,
+    owners: Vec<Continued>,
+    /// Jobs whose events of the turn cannot be written.
+    spoiled: Vec<JobId>,
+}
 
 /// One of the few values that drive all jobs.
 pub(super) struct Loop {
@@ -48,8 +55,8 @@ pub(super) struct Loop {
     pub(super) touched: VecDeque<JobId>,
     /// Slots that jobs of this loop were granted within the turn.
     pub(super) granted: VecDeque<Waiter>,
-    /// What the present turn wants done, and the commit that it must wait for.
-    pub(super) ready: Vec<(Ticket, Action)>,
+    /// What the present turn wants done.
+    pub(super) ready: Vec<Planned>,
     /// What is to be done when commits are durable, in their order.
     pub(super) pending: VecDeque<(Ticket, Action)>,
     pub(super) durable: Ticket,
@@ -277,16 +284,7 @@ impl Loop {
     /// Hands the events of the turn to the writer, and the actions to those who wait for it.
     fn submit(&mut self) {
         let touched = std::mem::take(&mut self.touched);
-        let (rows, owners) = match self.encode(&touched) {
-            Ok(encoded) => encoded,
-            // The limits on payloads and plans keep every event far below what fits a row, so
-            // this is a contradiction in the engine itself: it must not acknowledge anything.
-            Err(source) => {
-                let (file, position) = (None, self.shared.writer.next_position());
-                let error = LogError::Codec { file, position, source };
-                return self.fail(Some(Arc::new(error)));
-            }
-        };
+        let Encoded { rows, owners, spoiled } = self.encode(&touched);
         let mut actions = Vec::new();
         if !rows.is_empty() {
             match self.submit_rows(rows, &owners, &mut actions) {
@@ -294,7 +292,15 @@ impl Loop {
                 Err(stopped) => return self.fail(stopped.0),
             }
         }
-        actions.append(&mut self.ready);
+        let mut ready = std::mem::take(&mut self.ready);
+        for Planned { ticket, job, action } in ready.drain(..) {
+            if let Some(id) = job.filter(|id| ticket == THIS_TURN && spoiled.contains(id)) {
+                self.take_back(id, action);
+            } else {
+                actions.push((ticket, action));
+            }
+        }
+        self.ready = ready;
         for (ticket, action) in actions {
             let ticket = if ticket == THIS_TURN { self.last } else { ticket };
             // What rests on durable events alone, such as a read, does not wait for others.
@@ -313,11 +319,8 @@ impl Loop {
         }
     }
 
-    fn encode(
-        &mut self,
-        touched: &VecDeque<JobId>,
-    ) -> Result<(Vec<Row>, Vec<Continued>), CodecError> {
-        let (mut rows, mut owners) = (Vec::new(), Vec::new());
+    fn encode(&mut self, touched: &VecDeque<JobId>) -> Encoded {
+        let mut encoded = Encoded::default();
         for &id in touched {
             let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { continue };
             executor.touched = false;
@@ -326,11 +329,20 @@ impl Loop {
             }
             let fresh: Vec<Recorded> = std::mem::take(&mut executor.fresh);
             let values = std::mem::take(&mut executor.values);
-            let (row, hash) = encode_row(id, &executor.head, &fresh, values)?;
-            owners.push((id, executor.head.seq + fresh.len() as u64, hash));
-            rows.push(row);
+            match encode_row(id, &executor.head, &fresh, values) {
+                Ok((row, hash)) => {
+                    encoded.owners.push((id, executor.head.seq + fresh.len() as u64, hash));
+                    encoded.rows.push(row);
+                }
+                // The limits keep every event far below what fits a row, so this is a
+                // contradiction in the engine itself. It is this job's alone.
+                Err(error) => {
+                    self.spoil(id, error.to_string());
+                    encoded.spoiled.push(id);
+                }
+            }
         }
-        Ok((rows, owners))
+        encoded
     }
 
     fn submit_rows(
