@@ -239,8 +239,16 @@ impl Loop {
                 // Whoever asks for it hears the same.
                 Err(error) => {
                     tracing::error!(%error, "a job that is due cannot be loaded");
-                    if let JobError::Engine(_) = error {
-                        self.agenda.set(job, Some(self.now.plus(READ_AGAIN)));
+                    match error {
+                        JobError::Engine(_) => {
+                            self.agenda.set(job, Some(self.now.plus(READ_AGAIN)));
+                        }
+                        // Nothing would look at it again, so it must not seem to go on.
+                        JobError::Unreadable { why, .. } => {
+                            self.entries.remove(&job);
+                            self.broken.insert(job, why);
+                        }
+                        JobError::NotFound(_) => {}
                     }
                 }
             }
