@@ -1,11 +1,15 @@
 //! Jobs that are given up: what cannot be gone on with ends alone, and whoever waits hears why.
 
+use std::sync::Arc;
+
 use annals_tasks_sdk::JobId;
 
 use super::act::Action;
-use super::error::JobError;
+use super::error::{EngineError, JobError};
 use super::executor::{Entry, Executor};
+use super::message::Message;
 use super::turn::Loop;
+use crate::log::{Durable, LogError};
 
 impl Loop {
     /// Gives up on a job whose machine contradicts itself; the others go on. What it had decided
@@ -60,6 +64,18 @@ impl Loop {
         }
         for reply in executor.end_watchers {
             let _ = reply.send(Err(unreadable.clone()));
+        }
+    }
+
+    /// The thread of this loop is ending by a panic: its jobs cannot go on, and who waits for one
+    /// of them must not wait for ever. The other loops stop too, as after a failed write.
+    pub(super) fn on_panic(&mut self) {
+        self.shared.fail(EngineError::Panicked);
+        self.shared.tell_all(|| Message::Durable(Durable::Failed(Arc::new(LogError::Closed))));
+        for entry in self.entries.values() {
+            if let Entry::Loaded(executor) = entry {
+                stop_all(executor);
+            }
         }
     }
 }

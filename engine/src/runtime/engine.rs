@@ -387,7 +387,11 @@ impl Inner {
         if let Some(tasks) = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take() {
             tasks.shutdown_background();
         }
-        self.shared.writer.close().map_err(EngineError::OutcomeUnknown)
+        let closed = self.shared.writer.close().map_err(EngineError::OutcomeUnknown);
+        match self.shared.failure.get() {
+            Some(EngineError::Panicked) => Err(EngineError::Panicked),
+            _ => closed,
+        }
     }
 }
 

@@ -24,6 +24,10 @@ pub enum EngineError {
     /// It is not known whether processes of an earlier engine still run.
     #[error("what an earlier engine left running cannot be ended: {0}")]
     Leftovers(Arc<std::io::Error>),
+    /// The engine contradicted itself. Whether what was asked for has happened shows after the
+    /// next start.
+    #[error("the engine panicked, so the outcome is unknown until it is started again")]
+    Panicked,
     /// The engine has been shut down.
     #[error("the engine has stopped")]
     Stopped,
