@@ -15,7 +15,7 @@ use super::driver;
 use super::engine::{Engine, INBOX_MAX, Inner, Settings, Shared};
 use super::error::{EngineError, StartError};
 use super::inbox::{Inbox, inbox};
-use super::message::{Envelope, Message};
+use super::message::Message;
 use super::pool::{DEFAULT, PoolId, Pools, SHELL};
 use super::recovery::{Broken, Recovered, recover};
 use super::registry::{Behaviour, Registry};
@@ -351,9 +351,8 @@ fn task_threads(mode: Mode, slots: usize) -> usize {
 fn notify(inboxes: &Arc<Vec<Inbox>>) -> Done {
     let inboxes = Arc::clone(inboxes);
     Arc::new(move |home, durable| {
-        let message = Message::Durable(durable);
         // A loop that is gone waits for nothing.
-        inboxes[home].send(Envelope { message, permit: None });
+        inboxes[home].send(Message::Durable(durable));
     })
 }
 

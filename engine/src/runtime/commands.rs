@@ -174,7 +174,7 @@ impl Loop {
             Ok(executor) => {
                 // Whoever asked before may have stopped waiting.
                 executor.watchers.retain(|(_, reply)| !reply.is_closed());
-                executor.watchers.push((after, reply));
+                executor.watchers.push((after, reply.without_permit()));
             }
             Err(error) => self.after_events_of(id, answer(reply, Err(error))),
         }
@@ -192,7 +192,7 @@ impl Loop {
             }
             Ok(executor) => {
                 executor.end_watchers.retain(|reply| !reply.is_closed());
-                executor.end_watchers.push(reply);
+                executor.end_watchers.push(reply.without_permit());
             }
             Err(error) => self.after_events_of(id, answer(reply, Err(error))),
         }

@@ -1,13 +1,15 @@
 //! What no caller can bring about from outside: contradictions within the engine.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_tasks_sdk::plan::{Limits, Plan};
 use annals_tasks_sdk::{JobId, Payload, TaskContext, TaskKind};
 
-use super::engine::{Engine, Submission};
+use super::act::{Action, answer_or_drop};
+use super::engine::{Engine, INBOX_MAX, Submission};
 use super::error::{CommandError, JobError, SubmitError};
-use super::message::{Ask, Message};
+use super::message::{Ask, Message, Reply};
 use crate::job::{Command, JobStatus, Origin, Submitted, submit};
 use crate::log::MemoryDisk;
 
@@ -95,4 +97,36 @@ async fn what_fits_no_row_stops_its_job_alone() {
     assert_eq!(end.job.status(), JobStatus::Completed);
     let unknown = within(engine.job(new).snapshot()).await.map(drop);
     assert!(matches!(unknown, Err(JobError::NotFound(_))), "{unknown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_counts_until_it_is_answered_and_a_watch_does_not() {
+    let (disk, dir) = (MemoryDisk::new(), tempfile::tempdir().unwrap());
+    let engine = Engine::open(dir.path()).log(Box::new(disk.open())).start();
+    let engine = within(engine).await.unwrap();
+    let text = r#"{"name": "m", "start": "manual", "tasks": [{"id": "a", "kind": "noop"}]}"#;
+    let plan = Plan::from_json(text, &Limits::NONE).unwrap();
+    let submission = Submission::new(plan, Origin::ENGINE);
+    let job = within(engine.submit_plan(submission)).await.unwrap();
+    let admission = &engine.0.shared.admission;
+    let all = admission.available_permits();
+    assert_eq!(all, INBOX_MAX);
+    let mut watch = std::pin::pin!(job.ended());
+    let asked = async {
+        tokio::select! {
+            biased;
+            _ = &mut watch => panic!("it has not started"),
+            now = job.snapshot() => now.map(drop),
+        }
+    };
+    // Asked after the watch, so that the loop has that by then.
+    within(asked).await.unwrap();
+    assert_eq!(admission.available_permits(), all);
+    let permit = Arc::clone(admission).acquire_owned().await.ok();
+    let (reply, answer) = Reply::new(permit);
+    let prepared = answer_or_drop(reply, 7);
+    assert_eq!(admission.available_permits(), all - 1);
+    let Action::Answer(send) = prepared else { panic!("it is an answer") };
+    send(None);
+    assert_eq!((admission.available_permits(), within(answer).await), (all, Ok(7)));
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_tasks_sdk::{JobId, Timestamp};
-use tokio::sync::oneshot;
 
 use super::act::{Action, Planned};
 use super::agenda::Agenda;
@@ -18,7 +17,7 @@ use super::engine::Shared;
 use super::error::{EngineError, JobError};
 use super::executor::{Entries, Entry, Parked, Running};
 use super::ids::{JobMap, JobSet};
-use super::message::{Envelope, Message};
+use super::message::{Message, Reply};
 use super::pool::Waiter;
 use super::views::Round;
 use super::wants::Want;
@@ -84,7 +83,7 @@ pub(super) struct Loop {
     pub(super) started: usize,
     pub(super) loaded: usize,
     pub(super) dispatching: bool,
-    pub(super) quiet: Vec<oneshot::Sender<()>>,
+    pub(super) quiet: Vec<Reply<()>>,
     pub(super) failed: Option<Arc<LogError>>,
     pub(super) closed: bool,
 }
@@ -136,7 +135,7 @@ impl Loop {
     }
 
     /// Takes a turn over these messages.
-    pub(super) fn turn(&mut self, messages: impl Iterator<Item = Envelope>) {
+    pub(super) fn turn(&mut self, messages: impl Iterator<Item = Message>) {
         self.now = self.shared.clock.now();
         self.started = 0;
         if let Some(EngineError::OutcomeUnknown(error)) = self.shared.failure.get()
@@ -145,9 +144,8 @@ impl Loop {
             // Another loop was told before this one.
             self.fail(Some(Arc::clone(error)));
         }
-        for envelope in messages {
-            self.handle(envelope.message);
-            drop(envelope.permit);
+        for message in messages {
+            self.handle(message);
         }
         // What has become durable comes before answers that rest on it.
         self.act();
