@@ -3,6 +3,7 @@
 use annals_tasks_sdk::{JobId, TaskError, TaskResult};
 
 use super::attempt::Attempt;
+use super::error::JobError;
 use super::executor::{Entry, Running};
 use super::message::Reply;
 use super::turn::{Loop, THIS_TURN};
@@ -11,8 +12,8 @@ use crate::log::Ticket;
 
 /// Something to be done.
 pub(super) enum Action {
-    /// Call an answer that was prepared.
-    Answer(Box<dyn FnOnce() + Send>),
+    /// Call an answer that was prepared, or have it say why the job was given up instead.
+    Answer(Box<dyn FnOnce(Option<JobError>) + Send>),
     /// Tell those who watch that events up to `seq` are durable.
     Publish { job: JobId, seq: u64 },
     /// Start an attempt, whose start is durable.
@@ -21,9 +22,32 @@ pub(super) enum Action {
     Stop { job: JobId, task: TaskNumber, attempt: u32 },
 }
 
-/// An answer for whoever waits for it. Nobody may do so any more.
-pub(super) fn answer<T: Send + 'static>(reply: Reply<T>, value: T) -> Action {
-    Action::Answer(Box::new(move || drop(reply.send(value))))
+/// Something to be done, the commit that it must wait for, and the job whose events it rests on.
+pub(super) struct Planned {
+    pub(super) ticket: Ticket,
+    pub(super) job: Option<JobId>,
+    pub(super) action: Action,
+}
+
+/// An answer about a job for whoever waits for it. Nobody may do so any more.
+pub(super) fn answer<T, E>(reply: Reply<Result<T, E>>, value: Result<T, E>) -> Action
+where
+    T: Send + 'static,
+    E: From<JobError> + Send + 'static,
+{
+    Action::Answer(Box::new(move |given_up| {
+        let value = given_up.map_or(value, |error| Err(error.into()));
+        drop(reply.send(value));
+    }))
+}
+
+/// An answer that is not given where it would rest on a job that was given up.
+pub(super) fn answer_or_drop<T: Send + 'static>(reply: Reply<T>, value: T) -> Action {
+    Action::Answer(Box::new(move |given_up| {
+        if given_up.is_none() {
+            drop(reply.send(value));
+        }
+    }))
 }
 
 impl Loop {
@@ -41,7 +65,7 @@ impl Loop {
 
     pub(super) fn perform(&mut self, action: Action) {
         match action {
-            Action::Answer(send) => send(),
+            Action::Answer(send) => send(None),
             Action::Publish { job, seq } => self.publish(job, seq),
             Action::Spawn { job, task, attempt } => self.spawn(job, task, attempt),
             Action::Stop { job, task, attempt } => self.stop(job, task, attempt),
@@ -125,11 +149,11 @@ impl Loop {
             Some(Entry::Loaded(_)) => THIS_TURN,
             _ => self.durable,
         };
-        self.queue(ticket, action);
+        self.ready.push(Planned { ticket, job: Some(job), action });
     }
 
     pub(super) fn queue(&mut self, ticket: Ticket, action: Action) {
-        self.ready.push((ticket, action));
+        self.ready.push(Planned { ticket, job: None, action });
     }
 }
 

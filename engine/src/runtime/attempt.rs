@@ -11,12 +11,11 @@ use annals_tasks_sdk::{
     AttemptId, Done, Handler, Payload, Progress, Stream, TaskContext, TaskError, TaskResult,
 };
 use async_trait::async_trait;
-use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use super::engine::Shared;
 use super::executor::{Executor, Outputs};
-use super::message::{LiveCell, Message};
+use super::message::{LiveCell, Message, Reply};
 use super::panics::Guarded;
 use super::registry::Behaviour;
 use crate::job::{Failure, LogSize, Outcome, Report, Task, TaskNumber, ValueDigest};
@@ -302,7 +301,7 @@ impl Host for Carried {
                 format!("the checkpoint has {bytes} bytes, more than the limit of {limit}");
             return Err(TaskError::new("checkpoint_too_large", message).give_up());
         }
-        let (reply, answer) = oneshot::channel();
+        let (reply, answer) = Reply::new(None);
         let (job, attempt) = (self.id.job, self.id.attempt);
         let task = TaskNumber(self.id.number);
         self.shared.tell(self.home, Message::Checkpoint { job, task, attempt, value, reply });

@@ -15,7 +15,7 @@ use super::driver;
 use super::engine::{Engine, INBOX_MAX, Inner, Settings, Shared};
 use super::error::{EngineError, StartError};
 use super::inbox::{Inbox, inbox};
-use super::message::{Envelope, Message};
+use super::message::Message;
 use super::pool::{DEFAULT, PoolId, Pools, SHELL};
 use super::recovery::{Broken, Recovered, recover};
 use super::registry::{Behaviour, Registry};
@@ -153,7 +153,8 @@ impl Builder {
         self
     }
 
-    /// The limits of plans and payloads.
+    /// The limits of plans and payloads: at most 100,000 tasks, 16 MiB a plan, and 16 MiB a
+    /// payload, which is also what may come with a command or a plan beside it.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
@@ -218,6 +219,7 @@ impl Builder {
         if let Some(fault) = self.faults.drain(..).next() {
             return Err(fault);
         }
+        check_limits(&self.limits)?;
         let engine = tokio::task::spawn_blocking(move || self.assemble()).await;
         let engine = engine.map_err(|_| EngineError::Stopped)??;
         let shared = &engine.0.shared;
@@ -319,6 +321,23 @@ impl Builder {
     }
 }
 
+/// What every event fits into a row with: a plan takes up to three times its size as JSON, and
+/// the texts beside it come on top.
+const LIMITS_MAX: Limits = Limits { tasks: 100_000, plan_bytes: 16 << 20, payload_bytes: 16 << 20 };
+
+fn check_limits(limits: &Limits) -> Result<(), StartError> {
+    let Limits { tasks, plan_bytes, payload_bytes } = *limits;
+    let all = [
+        ("tasks", tasks, LIMITS_MAX.tasks),
+        ("plan_bytes", plan_bytes, LIMITS_MAX.plan_bytes),
+        ("payload_bytes", payload_bytes, LIMITS_MAX.payload_bytes),
+    ];
+    match all.into_iter().find(|(_, limit, most)| limit > most) {
+        Some((name, limit, most)) => Err(StartError::Limit { name, limit, most }),
+        None => Ok(()),
+    }
+}
+
 /// How many threads run the tasks of this process. A task that blocks its thread takes that from
 /// the others, so there are more threads than cores: idle ones cost next to nothing.
 fn task_threads(mode: Mode, slots: usize) -> usize {
@@ -333,9 +352,8 @@ fn task_threads(mode: Mode, slots: usize) -> usize {
 fn notify(inboxes: &Arc<Vec<Inbox>>) -> Done {
     let inboxes = Arc::clone(inboxes);
     Arc::new(move |home, durable| {
-        let message = Message::Durable(durable);
         // A loop that is gone waits for nothing.
-        inboxes[home].send(Envelope { message, permit: None });
+        inboxes[home].send(Message::Durable(durable));
     })
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use annals_tasks_sdk::{JobId, Payload, TaskResult};
 
-use super::act::{answer, too_late};
+use super::act::{answer, answer_or_drop, too_late};
 use super::attempt::{GRACE, grace_of};
 use super::error::{CommandError, EngineError, JobError, SubmitError};
 use super::executor::{Entry, Executor, Parked, Running};
@@ -37,8 +37,12 @@ impl Loop {
                 self.touch(id);
                 self.after_events_of(id, answer(reply, Ok(())));
             }
-            // A checked plan makes a job; dropping the reply says that it did not.
-            Err(illegal) => tracing::error!(%illegal, "a submission could not be begun"),
+            // A checked plan makes a job, so this is a contradiction in the engine itself.
+            Err(illegal) => {
+                tracing::error!(%illegal, "a submission could not be begun");
+                let unreadable = JobError::Unreadable { job: id, why: illegal.to_string() };
+                self.after_events_of(id, answer(reply, Err(unreadable.into())));
+            }
         }
     }
 
@@ -170,7 +174,7 @@ impl Loop {
             Ok(executor) => {
                 // Whoever asked before may have stopped waiting.
                 executor.watchers.retain(|(_, reply)| !reply.is_closed());
-                executor.watchers.push((after, reply));
+                executor.watchers.push((after, reply.without_permit()));
             }
             Err(error) => self.after_events_of(id, answer(reply, Err(error))),
         }
@@ -188,7 +192,7 @@ impl Loop {
             }
             Ok(executor) => {
                 executor.end_watchers.retain(|reply| !reply.is_closed());
-                executor.end_watchers.push(reply);
+                executor.end_watchers.push(reply.without_permit());
             }
             Err(error) => self.after_events_of(id, answer(reply, Err(error))),
         }
@@ -211,7 +215,7 @@ impl Loop {
         ids.truncate(limit);
         let rows = ids.iter().filter_map(|id| self.row_of(*id)).collect();
         // Some of these may rest on events of the present turn.
-        self.queue(THIS_TURN, answer(reply, Ok(rows)));
+        self.queue(THIS_TURN, answer_or_drop(reply, Ok(rows)));
     }
 
     fn row_of(&self, id: JobId) -> Option<JobRow> {
@@ -283,13 +287,13 @@ impl Loop {
         let bytes: Arc<[u8]> = value.as_str().as_bytes().into();
         let report = Report::Checkpoint { task, attempt, value: digest(&bytes) };
         if self.report(id, report) == 0 {
-            return self.after_events_of(id, answer(reply, too_late()));
+            return self.after_events_of(id, answer_or_drop(reply, too_late()));
         }
         if let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) {
             executor.values.retain(|(of, _)| *of != task.0);
             executor.values.push((task.0, bytes));
         }
-        self.after_events_of(id, answer(reply, Ok(())));
+        self.after_events_of(id, answer_or_drop(reply, Ok(())));
     }
 
     /// What was alive when the engine died is lost; what could start, starts.
@@ -313,7 +317,7 @@ impl Loop {
             self.report(id, Report::Recover);
             self.touch(id);
         }
-        self.queue(THIS_TURN, answer(reply, Ok(())));
+        self.queue(THIS_TURN, answer_or_drop(reply, Ok(())));
     }
 
     pub(super) fn on_quiesce(&mut self, interrupt: Option<Reply<Duration>>, quiet: Reply<()>) {

@@ -17,15 +17,28 @@ const AFTER_STARTS: Duration = Duration::from_micros(250);
 const REPORTS_MAX: usize = 512;
 
 /// Starts the thread of a loop.
-pub(super) fn start(mut each: Loop, outbox: Outbox) -> std::io::Result<JoinHandle<()>> {
+pub(super) fn start(each: Loop, outbox: Outbox) -> std::io::Result<JoinHandle<()>> {
     let name = format!("annals-loop-{}", each.index);
     std::thread::Builder::new().name(name).spawn(move || {
+        // Dropped before the outbox: who is refused then must find the reason.
+        let mut each = Turning(each);
         let mut waiting = Vec::new();
-        while !each.is_over() {
-            outbox.take(&mut waiting, TURN_MAX, worth(&each), at_most(&each));
-            each.turn(waiting.drain(..));
+        while !each.0.is_over() {
+            outbox.take(&mut waiting, TURN_MAX, worth(&each.0), at_most(&each.0));
+            each.0.turn(waiting.drain(..));
         }
     })
+}
+
+/// A loop whose end by a panic everybody hears of.
+struct Turning(Loop);
+
+impl Drop for Turning {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.on_panic();
+        }
+    }
 }
 
 fn worth(each: &Loop) -> Worth {
@@ -37,6 +50,10 @@ fn worth(each: &Loop) -> Worth {
 }
 
 fn at_most(each: &Loop) -> Duration {
+    if !each.granted.is_empty() {
+        // A job that was given up has left slots to others.
+        return Duration::ZERO;
+    }
     let clock = &each.shared.clock;
     match each.next_due() {
         Some(due) => clock.patience(due.since(clock.now())),

@@ -16,9 +16,9 @@ use super::attempt::GRACE;
 use super::builder::Builder;
 use super::clock::Clock;
 use super::error::{EngineError, SubmitError};
-use super::handle::{JobHandle, OutputHandle};
+use super::handle::{JobHandle, OutputHandle, weight_of_origin};
 use super::inbox::Inbox;
-use super::message::{Envelope, Message, Reply};
+use super::message::{Message, Reply};
 use super::pool::Pools;
 use super::registry::Registry;
 use super::views::{Progress, Round};
@@ -29,7 +29,7 @@ use crate::steplog::StepLogs;
 
 /// How long a start waits for processes that an earlier engine left behind to be gone.
 const LEFTOVERS_PATIENCE: Duration = Duration::from_secs(10);
-/// So many requests from outside may wait in the inboxes of loops.
+/// So many requests from outside may be without an answer, those that watch not counted.
 pub(super) const INBOX_MAX: usize = 65_536;
 /// How long attempts may run on after a shutdown was asked for.
 const SHUTDOWN_DRAIN: Duration = Duration::from_secs(15);
@@ -93,7 +93,7 @@ impl Shared {
     /// Sends a loop a message of the engine's own.
     pub(super) fn tell(&self, home: usize, message: Message) {
         // A loop that is gone has been closed: nothing is to be told any more.
-        self.inboxes[home].send(Envelope { message, permit: None });
+        self.inboxes[home].send(message);
     }
 
     pub(super) fn tell_all(&self, message: impl Fn() -> Message) {
@@ -150,10 +150,9 @@ impl Shared {
         message: impl FnOnce(Reply<T>) -> Message,
     ) -> Result<T, EngineError> {
         let permit = self.permit().await?;
-        let (reply, answer) = oneshot::channel();
-        let envelope = Envelope { message: message(reply), permit: Some(permit) };
+        let (reply, answer) = Reply::new(Some(permit));
         // A refused message drops its reply, which the next line hears of.
-        self.inboxes[home].send(envelope);
+        self.inboxes[home].send(message(reply));
         answer.await.map_err(|_| self.why())
     }
 
@@ -231,6 +230,12 @@ impl Engine {
     pub async fn submit_plan(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
         let shared = &self.0.shared;
         let Submission { plan, workflow, source, origin } = submission;
+        let texts = [&workflow, &source].into_iter().flatten();
+        let bytes = weight_of_origin(&origin) + texts.map(|text| text.len()).sum::<usize>();
+        let limit = shared.settings.limits.payload_bytes;
+        if bytes > limit {
+            return Err(SubmitError::TooLarge { bytes, limit });
+        }
         shared.check_kinds(&plan)?;
         let submitted = Submitted { plan, workflow, source };
         let events = submit(submitted, &shared.settings.limits)?;
@@ -323,7 +328,7 @@ impl Engine {
     async fn interrupt(&self) {
         let mut graces = Vec::new();
         let waits = self.ask_to_be_quiet(|| {
-            let (grace, longest) = oneshot::channel();
+            let (grace, longest) = Reply::new(None);
             graces.push(longest);
             Some(grace)
         });
@@ -341,7 +346,7 @@ impl Engine {
     ) -> Vec<oneshot::Receiver<()>> {
         let shared = &self.0.shared;
         let ask = |home| {
-            let (quiet, wait) = oneshot::channel();
+            let (quiet, wait) = Reply::new(None);
             shared.tell(home, Message::Quiesce { interrupt: interrupt(), quiet });
             wait
         };
@@ -382,7 +387,11 @@ impl Inner {
         if let Some(tasks) = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take() {
             tasks.shutdown_background();
         }
-        self.shared.writer.close().map_err(EngineError::OutcomeUnknown)
+        let closed = self.shared.writer.close().map_err(EngineError::OutcomeUnknown);
+        match self.shared.failure.get() {
+            Some(EngineError::Panicked) => Err(EngineError::Panicked),
+            _ => closed,
+        }
     }
 }
 

@@ -24,6 +24,10 @@ pub enum EngineError {
     /// It is not known whether processes of an earlier engine still run.
     #[error("what an earlier engine left running cannot be ended: {0}")]
     Leftovers(Arc<std::io::Error>),
+    /// The engine contradicted itself. Whether what was asked for has happened shows after the
+    /// next start.
+    #[error("the engine panicked, so the outcome is unknown until it is started again")]
+    Panicked,
     /// The engine has been shut down.
     #[error("the engine has stopped")]
     Stopped,
@@ -101,6 +105,20 @@ pub enum SubmitError {
         /// A name like it, as the end of a sentence, or nothing.
         hint: String,
     },
+    /// What came with the plan is too large to be kept.
+    #[error(
+        "the submission carries {bytes} bytes beside its plan, more than the limit of {limit} \
+         (`payload_bytes`)"
+    )]
+    TooLarge {
+        /// How many bytes of text came with it.
+        bytes: usize,
+        /// How many may.
+        limit: usize,
+    },
+    /// The job that it was to become cannot be run.
+    #[error(transparent)]
+    Job(#[from] JobError),
     /// The engine cannot answer.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -116,6 +134,16 @@ pub enum StartError {
     /// A write failed while jobs were recovered.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// A limit is beyond what the log can hold.
+    #[error("the limit `{name}` of {limit} is more than the log can hold ({most})")]
+    Limit {
+        /// Which one.
+        name: &'static str,
+        /// What it was set to.
+        limit: usize,
+        /// What it may be.
+        most: usize,
+    },
     /// A kind or a workflow has a name that cannot be one.
     #[error(transparent)]
     Name(#[from] BadName),

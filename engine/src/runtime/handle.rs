@@ -117,9 +117,13 @@ fn weight(command: &Command, ask: &Ask) -> usize {
         Command::Skip { output: Some(output), .. } => output.as_str().len(),
         _ => 0,
     };
-    let Origin { actor, request_id, reason } = &ask.origin;
-    let texts = [actor, request_id, reason].into_iter().flatten();
-    output + texts.map(|text| text.len()).sum::<usize>()
+    output + weight_of_origin(&ask.origin)
+}
+
+/// How many bytes of free text say who asks for something.
+pub(super) fn weight_of_origin(origin: &Origin) -> usize {
+    let Origin { actor, request_id, reason } = origin;
+    [actor, request_id, reason].into_iter().flatten().map(|text| text.len()).sum()
 }
 
 /// A job whose output has a type.

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::message::{Envelope, Message};
+use super::message::Message;
 
 /// The sending side. Commands from outside are bounded by permits; what the engine tells itself
 /// is bounded by what it has started.
@@ -25,7 +25,7 @@ struct Queue {
 }
 
 struct State {
-    messages: VecDeque<Envelope>,
+    messages: VecDeque<Message>,
     /// The reader sleeps until so many messages are there.
     sleeps_until: Option<usize>,
     /// Whether something has come that is worth a turn at once.
@@ -58,13 +58,13 @@ impl Queue {
 
 impl Inbox {
     /// Sends a message; false where nobody will read it.
-    pub(super) fn send(&self, envelope: Envelope) -> bool {
+    pub(super) fn send(&self, message: Message) -> bool {
         let mut state = self.0.lock();
         if !state.open {
             return false;
         }
-        state.urgent |= matches!(envelope.message, Message::Durable(_) | Message::Close);
-        state.messages.push_back(envelope);
+        state.urgent |= matches!(message, Message::Durable(_) | Message::Close);
+        state.messages.push_back(message);
         let wakes = match state.sleeps_until {
             Some(enough) => state.urgent || state.messages.len() >= enough,
             None => false,
@@ -85,7 +85,7 @@ impl Outbox {
     /// messages.
     pub(super) fn take(
         &self,
-        into: &mut Vec<Envelope>,
+        into: &mut Vec<Message>,
         max: usize,
         worth: Worth,
         at_most: Duration,
@@ -128,8 +128,8 @@ impl Drop for Outbox {
 mod tests {
     use super::*;
 
-    fn look() -> Envelope {
-        Envelope { message: Message::Look, permit: None }
+    fn look() -> Message {
+        Message::Look
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
         outbox.take(&mut taken, 3, Worth { messages: 5, patience: day }, day);
         assert_eq!(taken.len(), 3);
         // Something urgent is worth a turn whatever else is there.
-        assert!(inbox.send(Envelope { message: Message::Close, permit: None }));
+        assert!(inbox.send(Message::Close));
         outbox.take(&mut taken, 100, Worth { messages: 500, patience: day }, day);
         assert_eq!(taken.len(), 6);
         // Nothing comes: the caller gets its turn when its time is up.

@@ -12,7 +12,37 @@ use super::pool::Waiter;
 use crate::job::{Command, Event, Job, Origin, Recorded, Report, TaskNumber};
 use crate::log::{Durable, JobRow, Position};
 
-pub(super) type Reply<T> = oneshot::Sender<T>;
+/// The way back to whoever asked, with the permit that the question holds until it is answered:
+/// while nothing can be written nothing more than there are permits for is taken in.
+pub(super) struct Reply<T> {
+    sender: oneshot::Sender<T>,
+    /// What the engine asks itself holds none.
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl<T> Reply<T> {
+    pub(super) fn new(permit: Option<OwnedSemaphorePermit>) -> (Self, oneshot::Receiver<T>) {
+        let (sender, answer) = oneshot::channel();
+        (Self { sender, permit }, answer)
+    }
+
+    /// Answers; gives the answer back where nobody waits for it any more.
+    pub(super) fn send(self, answer: T) -> Result<(), T> {
+        let Self { sender, permit } = self;
+        // First, so that whoever has the answer can rely on it.
+        drop(permit);
+        sender.send(answer)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// For what may be answered much later: meanwhile it keeps nobody from asking.
+    pub(super) fn without_permit(self) -> Self {
+        Self { sender: self.sender, permit: None }
+    }
+}
 
 /// Who asks, and under which conditions.
 #[derive(Debug, Clone, Default)]
@@ -119,10 +149,4 @@ pub(super) enum Message {
     /// The clock was moved by hand.
     Look,
     Close,
-}
-
-/// A message with the permit that it holds until it is handled.
-pub(super) struct Envelope {
-    pub(super) message: Message,
-    pub(super) permit: Option<OwnedSemaphorePermit>,
 }

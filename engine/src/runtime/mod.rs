@@ -7,6 +7,7 @@
 mod act;
 mod agenda;
 mod attempt;
+mod broken;
 mod builder;
 mod clock;
 mod commands;
@@ -26,6 +27,9 @@ mod registry;
 mod turn;
 mod views;
 mod wants;
+
+#[cfg(test)]
+mod tests;
 
 pub use attempt::GRACE;
 pub use builder::{Builder, Mode};

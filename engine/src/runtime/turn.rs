@@ -8,23 +8,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_tasks_sdk::{JobId, Timestamp};
-use tokio::sync::oneshot;
 
-use super::act::Action;
+use super::act::{Action, Planned};
 use super::agenda::Agenda;
 use super::attempt::Attempt;
+use super::broken::stop_all;
 use super::engine::Shared;
 use super::error::{EngineError, JobError};
-use super::executor::{Entries, Entry, Executor, Parked, Running};
+use super::executor::{Entries, Entry, Parked, Running};
 use super::ids::{JobMap, JobSet};
-use super::message::{Envelope, Message};
+use super::message::{Message, Reply};
 use super::pool::Waiter;
 use super::views::Round;
 use super::wants::Want;
 use crate::job::{Context, Effect, Origin, Recorded, Report, StepError, step};
-use crate::log::{
-    CodecError, Durable, Head, JobRow, LogError, Position, Row, Stopped, Ticket, encode_row,
-};
+use crate::log::{Durable, Head, JobRow, LogError, Position, Row, Stopped, Ticket, encode_row};
 
 /// So many messages make a turn at most.
 pub(super) const TURN_MAX: usize = 4096;
@@ -35,6 +33,15 @@ pub(super) const THIS_TURN: Ticket = Ticket(u64::MAX);
 
 /// A job that a row continues, with its seq and its hash behind that row.
 type Continued = (JobId, u64, [u8; 32]);
+
+/// What a turn appends.
+#[derive(Default)]
+struct Encoded {
+    rows: Vec<Row>,
+    owners: Vec<Continued>,
+    /// Jobs whose events of the turn cannot be written.
+    spoiled: Vec<JobId>,
+}
 
 /// One of the few values that drive all jobs.
 pub(super) struct Loop {
@@ -47,8 +54,8 @@ pub(super) struct Loop {
     pub(super) touched: VecDeque<JobId>,
     /// Slots that jobs of this loop were granted within the turn.
     pub(super) granted: VecDeque<Waiter>,
-    /// What the present turn wants done, and the commit that it must wait for.
-    pub(super) ready: Vec<(Ticket, Action)>,
+    /// What the present turn wants done.
+    pub(super) ready: Vec<Planned>,
     /// What is to be done when commits are durable, in their order.
     pub(super) pending: VecDeque<(Ticket, Action)>,
     pub(super) durable: Ticket,
@@ -80,7 +87,7 @@ pub(super) struct Loop {
     pub(super) expected: Option<(usize, usize)>,
     pub(super) loaded: usize,
     pub(super) dispatching: bool,
-    pub(super) quiet: Vec<oneshot::Sender<()>>,
+    pub(super) quiet: Vec<Reply<()>>,
     pub(super) failed: Option<Arc<LogError>>,
     pub(super) closed: bool,
 }
@@ -133,7 +140,7 @@ impl Loop {
     }
 
     /// Takes a turn over these messages.
-    pub(super) fn turn(&mut self, messages: impl Iterator<Item = Envelope>) {
+    pub(super) fn turn(&mut self, messages: impl Iterator<Item = Message>) {
         self.now = self.shared.clock.now();
         self.started = 0;
         if let Some(EngineError::OutcomeUnknown(error)) = self.shared.failure.get()
@@ -142,9 +149,8 @@ impl Loop {
             // Another loop was told before this one.
             self.fail(Some(Arc::clone(error)));
         }
-        for envelope in messages {
-            self.handle(envelope.message);
-            drop(envelope.permit);
+        for message in messages {
+            self.handle(message);
         }
         // What has become durable comes before answers that rest on it.
         self.act();
@@ -240,8 +246,16 @@ impl Loop {
                 // Whoever asks for it hears the same.
                 Err(error) => {
                     tracing::error!(%error, "a job that is due cannot be loaded");
-                    if let JobError::Engine(_) = error {
-                        self.agenda.set(job, Some(self.now.plus(READ_AGAIN)));
+                    match error {
+                        JobError::Engine(_) => {
+                            self.agenda.set(job, Some(self.now.plus(READ_AGAIN)));
+                        }
+                        // Nothing would look at it again, so it must not seem to go on.
+                        JobError::Unreadable { why, .. } => {
+                            self.entries.remove(&job);
+                            self.broken.insert(job, why);
+                        }
+                        JobError::NotFound(_) => {}
                     }
                 }
             }
@@ -282,48 +296,10 @@ impl Loop {
         }
     }
 
-    /// Gives up on a job whose machine contradicts itself; the others go on. What it had decided
-    /// before is still recorded, since it may have been answered.
-    pub(super) fn break_job(&mut self, job: JobId, why: String) {
-        tracing::error!(%job, why, "the job is given up");
-        self.touch(job);
-        self.broken.insert(job, why);
-    }
-
-    /// Lets go of a job that was given up.
-    fn bury(&mut self, id: JobId) {
-        let Some(Entry::Loaded(executor)) = self.entries.remove(&id) else { return };
-        self.loaded -= 1;
-        self.agenda.set(id, None);
-        stop_all(&executor);
-        // The views must show where its history ends, or the next start would begin before that.
-        self.note(executor.row_of_broken());
-        for wanting in executor.wanting {
-            self.leave(id, wanting);
-        }
-        for running in executor.running {
-            if running.spawned {
-                self.orphans.push((id, running));
-            } else {
-                self.live -= 1;
-                self.give_back(running.held);
-            }
-        }
-    }
-
     /// Hands the events of the turn to the writer, and the actions to those who wait for it.
     fn submit(&mut self) {
         let touched = std::mem::take(&mut self.touched);
-        let (rows, owners) = match self.encode(&touched) {
-            Ok(encoded) => encoded,
-            // The limits on payloads and plans keep every event far below what fits a row, so
-            // this is a contradiction in the engine itself: it must not acknowledge anything.
-            Err(source) => {
-                let (file, position) = (None, self.shared.writer.next_position());
-                let error = LogError::Codec { file, position, source };
-                return self.fail(Some(Arc::new(error)));
-            }
-        };
+        let Encoded { rows, owners, spoiled } = self.encode(&touched);
         let mut actions = Vec::new();
         if !rows.is_empty() {
             match self.submit_rows(rows, &owners, &mut actions) {
@@ -331,7 +307,15 @@ impl Loop {
                 Err(stopped) => return self.fail(stopped.0),
             }
         }
-        actions.append(&mut self.ready);
+        let mut ready = std::mem::take(&mut self.ready);
+        for Planned { ticket, job, action } in ready.drain(..) {
+            if let Some(id) = job.filter(|id| ticket == THIS_TURN && spoiled.contains(id)) {
+                self.take_back(id, action);
+            } else {
+                actions.push((ticket, action));
+            }
+        }
+        self.ready = ready;
         for (ticket, action) in actions {
             let ticket = if ticket == THIS_TURN { self.last } else { ticket };
             // What rests on durable events alone, such as a read, does not wait for others.
@@ -342,19 +326,16 @@ impl Loop {
             }
         }
         for id in touched {
-            if self.broken.contains_key(&id) {
-                self.bury(id);
+            if let Some(why) = self.broken.get(&id) {
+                self.bury(id, why.clone());
             } else {
                 self.settle_down(id);
             }
         }
     }
 
-    fn encode(
-        &mut self,
-        touched: &VecDeque<JobId>,
-    ) -> Result<(Vec<Row>, Vec<Continued>), CodecError> {
-        let (mut rows, mut owners) = (Vec::new(), Vec::new());
+    fn encode(&mut self, touched: &VecDeque<JobId>) -> Encoded {
+        let mut encoded = Encoded::default();
         for &id in touched {
             let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { continue };
             executor.touched = false;
@@ -363,11 +344,20 @@ impl Loop {
             }
             let fresh: Vec<Recorded> = std::mem::take(&mut executor.fresh);
             let values = std::mem::take(&mut executor.values);
-            let (row, hash) = encode_row(id, &executor.head, &fresh, values)?;
-            owners.push((id, executor.head.seq + fresh.len() as u64, hash));
-            rows.push(row);
+            match encode_row(id, &executor.head, &fresh, values) {
+                Ok((row, hash)) => {
+                    encoded.owners.push((id, executor.head.seq + fresh.len() as u64, hash));
+                    encoded.rows.push(row);
+                }
+                // The limits keep every event far below what fits a row, so this is a
+                // contradiction in the engine itself. It is this job's alone.
+                Err(error) => {
+                    self.spoil(id, error.to_string());
+                    encoded.spoiled.push(id);
+                }
+            }
         }
-        Ok((rows, owners))
+        encoded
     }
 
     fn submit_rows(
@@ -452,11 +442,5 @@ impl Loop {
         }
         self.entries.clear();
         self.dispatching = false;
-    }
-}
-
-fn stop_all(executor: &Executor) {
-    for running in &executor.running {
-        running.token.cancel();
     }
 }

@@ -56,7 +56,7 @@ impl<'a> Search<'a> {
         for of in job.startable() {
             match self.registry.behaviour(of.kind()) {
                 Some(Behaviour::Run { pool, .. }) => {
-                    self.first_ready(*pool, of.ready(), &mut ready)
+                    self.first_ready(*pool, of.ready(), &mut ready);
                 }
                 _ => self.all(of.ready().map(|(_, task)| task)),
             }
@@ -85,11 +85,11 @@ impl<'a> Search<'a> {
         let kinds = self.executor.job.kinds().map(|kind| registry.behaviour(kind));
         let kinds: Vec<Option<&Behaviour>> = kinds.collect();
         for task in due {
-            let may_go = |behaviour: &Option<&Behaviour>| match behaviour {
+            let may_go = |behaviour: Option<&Behaviour>| match behaviour {
                 Some(Behaviour::Run { pool, .. }) => self.has_place(*pool),
                 _ => true,
             };
-            if !kinds.iter().any(may_go) {
+            if !kinds.iter().any(|behaviour| may_go(*behaviour)) {
                 return;
             }
             let Some(at) = self.executor.job.task(task) else { continue };

@@ -264,3 +264,37 @@ async fn a_log_that_cannot_be_read_for_a_while_makes_no_job_unreadable() {
     engine.look();
     assert_eq!(within(engine.job(id).ended()).await.unwrap().job.status(), JobStatus::Completed);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_cannot_be_followed_when_it_is_due_stays_refused() {
+    let (disk, dir, clock) = (MemoryDisk::new(), tempfile::tempdir().unwrap(), HandClock::new());
+    let ill = Arc::new(AtomicBool::new(false));
+    let is_ill = Arc::clone(&ill);
+    let change = move |row: &mut ReadRow| {
+        if is_ill.load(Ordering::SeqCst) {
+            from_the_future(row.job, row.events[0].seq)(row)?;
+        }
+        Ok(())
+    };
+    let log = Tampered { log: Box::new(disk.open()), change: Arc::new(change) };
+    let engine = Engine::open(dir.path()).log(Box::new(log)).clock(clock.clone());
+    let engine = within(engine.resident(0).views_every(1).start()).await.unwrap();
+    let text = r#"{"id": "a", "kind": "sleep", "input": {"for": "1h"}}"#;
+    let job = submit(&engine, plan(text)).await;
+    until(&job, |now| status_of(&now.job, "a") == "waiting").await;
+    until_viewed(&engine).await;
+    ill.store(true, Ordering::SeqCst);
+    clock.advance(HOUR);
+    engine.look();
+    // Answered at the end of a turn in which what is due was looked at.
+    assert!(!within(engine.jobs(None, 10)).await.unwrap().is_empty());
+    ill.store(false, Ordering::SeqCst);
+    assert!(refusal(&job).await.contains("777"));
+    // It is no worse for a start by which its history can be followed.
+    let id = job.id();
+    drop(job);
+    kill(engine).await;
+    let engine = within(on(&disk, None, &dir).clock(clock.clone()).start()).await.unwrap();
+    let end = within(engine.job(id).ended()).await.unwrap();
+    assert_eq!(end.job.status(), JobStatus::Completed);
+}

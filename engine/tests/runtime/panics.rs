@@ -1,13 +1,18 @@
 //! Panics of tasks: each is a failed attempt with message and place, and nothing else happens.
+//! A panic of the engine itself ends it.
 
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use annals_engine::job::{Job, JobStatus};
-use annals_engine::runtime::{Engine, JobHandle};
-use annals_tasks_sdk::{Done, Handler, Payload, TaskContext, TaskError, TaskResult};
+use annals_engine::runtime::{Clock, Engine, EngineError, JobError, JobHandle, SystemClock};
+use annals_tasks_sdk::{Done, Handler, Payload, TaskContext, TaskError, TaskResult, Timestamp};
 
 use super::support::{
-    Gate, World, cancel, codes, laws, nothing, outcomes, plan, submit, task, until, within,
+    Gate, Tally, World, cancel, codes, counting, laws, nothing, outcomes, plan, submit, task,
+    until, within,
 };
 
 async fn end_of(job: &JobHandle) -> Job {
@@ -183,4 +188,47 @@ async fn whatever_a_task_says_can_be_recorded() {
     let job = submit(&engine, plan(r#"{"id": "a", "kind": "noop"}"#)).await;
     let ended = until(&job, |now| now.job.status() == JobStatus::Completed).await;
     assert!(ended.live.is_empty());
+}
+
+/// A clock that panics when a loop asks it, once the test says so.
+struct Broken(AtomicBool);
+
+impl Clock for Broken {
+    fn now(&self) -> Timestamp {
+        let by_loop = std::thread::current().name() == Some("annals-loop-0");
+        assert!(!(by_loop && self.0.load(Ordering::SeqCst)), "the clock is broken");
+        SystemClock.now()
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        SystemClock.sleep(duration)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_of_the_engine_itself_is_told_to_everybody() {
+    let world = World::in_memory();
+    let (clock, tally) = (Arc::new(Broken(AtomicBool::new(false))), Tally::new());
+    let engine = world.engine().clock(clock.clone()).loops(2);
+    let engine = engine.task(task("count"), counting(&tally, &Gate::new()));
+    let engine = within(engine.start()).await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..20 {
+        let job = submit(&engine, plan(r#"{"id": "a", "kind": "count"}"#)).await;
+        waiting.push(tokio::spawn(async move { job.ended().await.map(drop) }));
+    }
+    within(tally.until(|counts| counts.inside == 20)).await;
+    clock.0.store(true, Ordering::SeqCst);
+    engine.look();
+    let panicked = |error: &EngineError| matches!(error, EngineError::Panicked);
+    for waiting in waiting {
+        match within(waiting).await.unwrap() {
+            Err(JobError::Engine(error)) => assert!(panicked(&error), "{error}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    // What runs is told to stop: its end could not be recorded.
+    within(tally.until(|counts| counts.inside == 0)).await;
+    assert!(panicked(&within(engine.jobs(None, 1)).await.unwrap_err()));
+    assert!(panicked(&within(engine.shutdown()).await.unwrap_err()));
 }

@@ -1,0 +1,132 @@
+//! What no caller can bring about from outside: contradictions within the engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_tasks_sdk::plan::{Limits, Plan};
+use annals_tasks_sdk::{JobId, Payload, TaskContext, TaskKind};
+
+use super::act::{Action, answer_or_drop};
+use super::engine::{Engine, INBOX_MAX, Submission};
+use super::error::{CommandError, JobError, SubmitError};
+use super::message::{Ask, Message, Reply};
+use crate::job::{Command, JobStatus, Origin, Submitted, submit};
+use crate::log::MemoryDisk;
+
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    let limit = Duration::from_mins(1);
+    tokio::time::timeout(limit, future).await.expect("it must not hang")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_submission_that_makes_no_job_says_why() {
+    let (disk, dir) = (MemoryDisk::new(), tempfile::tempdir().unwrap());
+    let engine = Engine::open(dir.path()).log(Box::new(disk.open())).start();
+    let engine = within(engine).await.unwrap();
+    let (job, origin) = (JobId::from_u128(1), Origin::ENGINE);
+    let shared = &engine.0.shared;
+    let begun = shared.ask(0, |reply| Message::Submit { job, events: Vec::new(), origin, reply });
+    match within(begun).await.unwrap() {
+        Err(SubmitError::Job(JobError::Unreadable { job: found, .. })) => assert_eq!(found, job),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn plan(kind: &str) -> Plan {
+    let text = format!(r#"{{"name": "test", "tasks": [{{"id": "a", "kind": "{kind}"}}]}}"#);
+    Plan::from_json(&text, &Limits::NONE).unwrap()
+}
+
+/// More than fits a row.
+fn huge() -> Origin {
+    Origin { reason: Some("x".repeat(65 << 20).into()), ..Origin::ENGINE }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fits_no_row_stops_its_job_alone() {
+    let (disk, dir) = (MemoryDisk::new(), tempfile::tempdir().unwrap());
+    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
+    let wait = move |cx: TaskContext, input: Payload| {
+        started.send(cx.attempt().job).unwrap();
+        async move {
+            cx.or_cancelled(std::future::pending::<()>()).await?;
+            Ok(input)
+        }
+    };
+    let kind = TaskKind::<Payload, Payload>::new("wait");
+    let engine = Engine::open(dir.path()).log(Box::new(disk.open())).slots(1).task(kind, wait);
+    let engine = within(engine.start()).await.unwrap();
+    let submission = Submission::new(plan("wait"), Origin::ENGINE);
+    let job = within(engine.submit_plan(submission)).await.unwrap();
+    assert_eq!(within(starts.recv()).await, Some(job.id()));
+    let other = Submission::new(plan("noop"), Origin::ENGINE);
+    let other = within(engine.submit_plan(other)).await.unwrap();
+    let (id, shared) = (job.id(), &engine.0.shared);
+    let seq = within(job.snapshot()).await.unwrap().job.seq();
+    let (command, ask) = (Command::Cancel, Ask { origin: huge(), ..Ask::default() });
+    let refused = shared.ask(0, |reply| Message::Command { job: id, command, ask, reply });
+    // Asked in this order, so that the command finds that somebody watches.
+    let asked = async { tokio::join!(job.ended(), job.changed(seq), refused) };
+    let (ended, changed, refused) = within(asked).await;
+    let refused = match refused.unwrap() {
+        Err(CommandError::Job(error)) => Err(error),
+        other => panic!("{:?}", other.map(|answer| answer.events.len())),
+    };
+    for answer in [ended.map(drop), changed.map(drop), refused] {
+        match answer {
+            Err(JobError::Unreadable { job, why }) => assert!(job == id && why.contains("larger")),
+            other => panic!("{other:?}"),
+        }
+    }
+    // Its slot is free again.
+    assert_eq!(within(other.ended()).await.unwrap().job.status(), JobStatus::Completed);
+    let submitted = Submitted { plan: plan("noop"), workflow: None, source: None };
+    let events = submit(submitted, &Limits::NONE).unwrap();
+    let (new, origin) = (JobId::from_u128(7), huge());
+    let refused = shared.ask(0, |reply| Message::Submit { job: new, events, origin, reply });
+    let refused = within(refused).await.unwrap();
+    assert!(matches!(refused, Err(SubmitError::Job(JobError::Unreadable { .. }))), "{refused:?}");
+    within(engine.shutdown()).await.unwrap();
+    drop((job, other, engine));
+    // The next engine knows nothing of what was not acknowledged.
+    let kind = TaskKind::<Payload, Payload>::new("wait");
+    let wait = async |_cx: TaskContext, input: Payload| Ok(input);
+    let engine = Engine::open(dir.path()).log(Box::new(disk.open())).task(kind, wait);
+    let engine = within(engine.start()).await.unwrap();
+    let end = within(engine.job(id).ended()).await.unwrap();
+    assert_eq!(end.job.status(), JobStatus::Completed);
+    let unknown = within(engine.job(new).snapshot()).await.map(drop);
+    assert!(matches!(unknown, Err(JobError::NotFound(_))), "{unknown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_counts_until_it_is_answered_and_a_watch_does_not() {
+    let (disk, dir) = (MemoryDisk::new(), tempfile::tempdir().unwrap());
+    let engine = Engine::open(dir.path()).log(Box::new(disk.open())).start();
+    let engine = within(engine).await.unwrap();
+    let text = r#"{"name": "m", "start": "manual", "tasks": [{"id": "a", "kind": "noop"}]}"#;
+    let plan = Plan::from_json(text, &Limits::NONE).unwrap();
+    let submission = Submission::new(plan, Origin::ENGINE);
+    let job = within(engine.submit_plan(submission)).await.unwrap();
+    let admission = &engine.0.shared.admission;
+    let all = admission.available_permits();
+    assert_eq!(all, INBOX_MAX);
+    let mut watch = std::pin::pin!(job.ended());
+    let asked = async {
+        tokio::select! {
+            biased;
+            _ = &mut watch => panic!("it has not started"),
+            now = job.snapshot() => now.map(drop),
+        }
+    };
+    // Asked after the watch, so that the loop has that by then.
+    within(asked).await.unwrap();
+    assert_eq!(admission.available_permits(), all);
+    let permit = Arc::clone(admission).acquire_owned().await.ok();
+    let (reply, answer) = Reply::new(permit);
+    let prepared = answer_or_drop(reply, 7);
+    assert_eq!(admission.available_permits(), all - 1);
+    let Action::Answer(send) = prepared else { panic!("it is an answer") };
+    send(None);
+    assert_eq!((admission.available_permits(), within(answer).await), (all, Ok(7)));
+}
