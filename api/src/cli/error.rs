@@ -211,6 +211,7 @@ impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
         let code = match &error {
             EngineError::OutcomeUnknown(_) => "outcome_unknown",
+            EngineError::Log(error) => log_code(error),
             _ => "unreachable",
         };
         Self::new(Exit::Unreachable, code, error.to_string())

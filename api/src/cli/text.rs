@@ -131,6 +131,11 @@ pub(super) fn job_status(status: JobStatus) -> String {
     status.as_str().style(style).to_string()
 }
 
+/// What stands for the status of a job that cannot be read.
+pub(super) fn damaged() -> String {
+    "damaged".style(Style::new().red()).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use annals_engine::job::{Event, Job, JobStatus};
 use annals_engine::log::{JobRow, LogError};
-use annals_engine::runtime::StartError;
+use annals_engine::runtime::{JobError, StartError};
 use annals_engine::{Engine, Mode};
 use annals_tasks_sdk::plan::Plan;
 use annals_tasks_sdk::{JobId, Payload};
@@ -69,7 +69,8 @@ struct Found {
     other: Option<Box<JobRow>>,
 }
 
-/// Looks for jobs of this file, the newest first.
+/// Looks for jobs of this file, the newest first. One that cannot be read ends the search: it
+/// could be the one that is looked for, and a new one would repeat what that has completed.
 async fn newest(engine: &Engine, input: &Payload, source: &str) -> Result<Found, CliError> {
     let (mut before, mut found) = (None, Found::default());
     let mut is_first = true;
@@ -77,7 +78,13 @@ async fn newest(engine: &Engine, input: &Payload, source: &str) -> Result<Found,
         let rows = engine.jobs(before, store::PAGE).await?;
         let Some(last) = rows.last() else { return Ok(found) };
         before = Some(last.job);
-        for row in rows.into_iter().filter(|row| row.source.as_deref() == Some(source)) {
+        for row in rows {
+            if row.is_unknown() {
+                return Err(could_be_this(row.job));
+            }
+            if row.source.as_deref() != Some(source) {
+                continue;
+            }
             let Some(plan) = stored(engine, row.job).await? else { continue };
             if plan.input.same_value(input) {
                 found.same_input = Some((row, plan));
@@ -91,11 +98,24 @@ async fn newest(engine: &Engine, input: &Payload, source: &str) -> Result<Found,
 }
 
 async fn stored(engine: &Engine, job: JobId) -> Result<Option<Plan>, CliError> {
-    let first = engine.job(job).history(0, 1).await?.into_iter().next();
+    let history = match engine.job(job).history(0, 1).await {
+        Err(JobError::Unreadable { .. }) => return Err(could_be_this(job)),
+        history => history?,
+    };
+    let first = history.into_iter().next();
     Ok(first.and_then(|logged| match logged.recorded.event {
         Event::JobSubmitted(submitted) => Some(submitted.plan),
         _ => None,
     }))
+}
+
+fn could_be_this(job: JobId) -> CliError {
+    let detail = format!(
+        "job {job} of this store cannot be read, so it may be this file's job, which would be \
+         repeated; `annals verify` shows the damage, a backup brings the job back, and the same \
+         command with --new starts a new job all the same"
+    );
+    CliError::new(Exit::Unreachable, "store_damaged", detail)
 }
 
 /// Layout, the order of keys and the spelling of texts are no change.

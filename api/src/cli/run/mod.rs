@@ -115,7 +115,11 @@ async fn ask(job: &JobHandle, command: Command) -> Result<JobStatus, CommandErro
 /// Closes the store in good order. Other jobs of it may have been going on meanwhile.
 async fn close(engine: &Engine, run: &mut Run) -> Result<(), CliError> {
     let rows = engine.jobs(None, store::PAGE).await?;
-    let others = rows.iter().filter(|row| row.active).count();
+    let mut others = 0;
+    for row in &rows {
+        // What cannot be read has not been going on.
+        others += usize::from(row.active && !store::is_damaged(engine, row).await?);
+    }
     if others > 0 && !run.session.json {
         let line =
             format!("stopping {others} other jobs of this store; they go on with the next run");
