@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::common::{Place, finish, signal};
+use crate::common::{Place, finish, signal, until};
 
 /// One task that marks that it runs, and ends once the file `go` is there.
 fn waits() -> Place {
@@ -95,6 +95,34 @@ fn a_killed_run_goes_on_with_the_next() {
     let job = place.json(&["show", &id]);
     assert_eq!(job["tasks"][0]["attempts"][0]["outcome"], "lost");
     assert_eq!(job["tasks"][0]["attempts"][1]["outcome"], "completed");
+}
+
+/// The start of an engine can end a job: here it finds one loss too many. A command that opened
+/// it again at once would never stop whoever repeats it.
+#[test]
+fn a_task_that_takes_the_engine_with_it_is_given_up_even_if_run_is_repeated() {
+    let place = waits();
+    let mut crashes = 0;
+    let given_up = loop {
+        let mut child = place.start(&["run", "plan.yaml"]);
+        until("a task or an end", || {
+            place.path("runs").exists() || child.try_wait().unwrap().is_some()
+        });
+        if !place.path("runs").exists() {
+            break finish(child);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        std::fs::remove_file(place.path("runs")).unwrap();
+        crashes += 1;
+        assert!(crashes < 50, "it was never given up");
+    };
+    let answer = given_up.expect(1);
+    assert!(answer.stdout.contains("[crash_loop]"), "{}", answer.stdout);
+    let id = place.newest_id();
+    place.write("go", "");
+    place.annals(&["run", "plan.yaml"]).expect(0);
+    assert_eq!(place.newest_id(), id, "the next run opens it again");
 }
 
 #[test]

@@ -87,7 +87,9 @@ async fn go_on(engine: &Engine, held: &Job, run: &mut Run) -> Result<(JobHandle,
     if !run.session.json {
         run.session.out.line(summary::goes_on(held));
     }
-    if let Some(command) = next(&job.snapshot().await?.job) {
+    // What the job was before anything of the store ran decides: if the start itself has found
+    // it failing, then that is news, and to try again is for the next run.
+    if let Some(command) = next(held) {
         // What was paused before it ever started is pending after its resume.
         if ask(&job, command).await? == JobStatus::Pending {
             ask(&job, Command::Execute { paused: false }).await?;
