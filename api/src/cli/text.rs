@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use annals_engine::job::{JobStatus, TaskStatus};
-use annals_tasks_sdk::Timestamp;
+use annals_tasks_sdk::{KindName, Timestamp};
 use jiff::tz::TimeZone;
 use owo_colors::{OwoColorize, Style};
 
@@ -100,6 +100,13 @@ pub(super) fn command(words: &str, data: &Path) -> String {
     } else {
         format!("annals {words} --data {}", shell_quoted(&data.display().to_string()))
     }
+}
+
+/// What to do about a job that needs kinds which this program does not have.
+pub(super) fn foreign(kinds: &[KindName]) -> String {
+    let names = kinds.iter().map(KindName::as_str).collect::<Vec<_>>().join(", ");
+    let (kinds, are) = if kinds.len() == 1 { ("kind", "is") } else { ("kinds", "are") };
+    format!("{kinds} {names} {are} of a program of its own: run that program on this store")
 }
 
 /// A task's status in its colour, padded.

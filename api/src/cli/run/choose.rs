@@ -5,7 +5,7 @@ use std::sync::Arc;
 use annals_engine::job::{Event, Job, JobStatus};
 use annals_engine::log::{JobRow, LogError};
 use annals_engine::runtime::{JobError, StartError};
-use annals_engine::{Engine, Mode};
+use annals_engine::{Engine, JobHandle, Mode};
 use annals_tasks_sdk::plan::Plan;
 use annals_tasks_sdk::{JobId, Payload};
 
@@ -48,12 +48,22 @@ pub(super) async fn choose(
             if !same(&stored, &plan) {
                 return Err(changed(&row, &stored, &plan, &source, session));
             }
-            Choice::GoOn(engine.job(row.job).snapshot().await?.job)
+            go_on_with(&engine.job(row.job)).await?
         }
         _ => Choice::Submit { plan: Box::new(plan), source, other },
     };
     engine.shutdown().await?;
     Ok(choice)
+}
+
+/// Goes on with this job, if this program can: what it has no kinds for would wait for ever.
+pub(super) async fn go_on_with(job: &JobHandle) -> Result<Choice, CliError> {
+    let missing = job.missing_kinds().await?;
+    if !missing.is_empty() {
+        let detail = format!("job {}: {}", job.id(), text::foreign(&missing));
+        return Err(CliError::new(Exit::Rejected, "kinds_missing", detail));
+    }
+    Ok(Choice::GoOn(job.snapshot().await?.job))
 }
 
 fn goes_on(status: JobStatus) -> bool {

@@ -52,9 +52,10 @@ pub(super) async fn run(args: RunArgs, session: Session) -> Result<Exit, CliErro
 
 async fn choose(args: &RunArgs, session: &Session) -> Result<Choice, CliError> {
     if let Some(text) = &args.job {
-        let (engine, _, snapshot) = store::look(&session.data, text).await?;
+        let (engine, job, _) = store::look(&session.data, text).await?;
+        let choice = choose::go_on_with(&job).await?;
         engine.shutdown().await?;
-        return Ok(Choice::GoOn(snapshot.job));
+        return Ok(choice);
     }
     let Some(file) = &args.file else { return Err(CliError::usage("name a plan file")) };
     let plan = validate::read(file, args.input.as_deref(), &args.set).await?;
