@@ -126,6 +126,28 @@ fn what_is_not_there_is_said_to_be_not_there() {
 }
 
 #[test]
+fn due_times_have_their_day_where_it_is_not_today() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "name: x\ntasks:\n  - {id: nap, kind: sleep, input: {until: '2400-01-01T00:00:00Z'}}\n  \
+         - {id: a, kind: shell, needs: [], on_failure: pause, input: {script: exit 1}}\n",
+    );
+    let answer = place.annals(&["run", "plan.yaml"]).expect(4);
+    assert!(answer.stdout.contains("until 2400-01-01 00:00:00"), "{}", answer.stdout);
+    let id = place.newest_id();
+    let waits = "task nap waits until 2400-01-01 00:00:00";
+    let shown = place.annals(&["show", &id]).expect(0).stdout;
+    assert!(shown.contains(waits), "while it is paused: {shown}");
+    place.annals(&["resume", &id]).expect(0);
+    let shown = place.annals(&["show", &id]).expect(0).stdout;
+    assert!(shown.contains(waits), "while it is running: {shown}");
+    let today = shown.lines().find_map(|line| line.strip_prefix("created   ")).unwrap();
+    let events = place.annals(&["events", &id]).expect(0).stdout;
+    assert!(events.lines().all(|line| line.contains(&today[..8])), "{events}");
+}
+
+#[test]
 fn the_beginning_of_an_id_is_enough_where_it_is_unique() {
     let (place, id) = chained();
     assert_eq!(place.json(&["show", &id[..30]])["id"], id.as_str());

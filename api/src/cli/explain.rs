@@ -5,7 +5,7 @@ use std::path::Path;
 use annals_engine::job::{Intent, Job, JobStatus, TaskStatus, Waiting};
 use annals_tasks_sdk::KindName;
 
-use super::text::{brief, command, date, foreign};
+use super::text::{brief, command, due, foreign};
 
 /// Sentences that say why the job does not move and what makes it move. It does not where this
 /// program lacks kinds that it needs.
@@ -75,9 +75,9 @@ fn waits(job: &Job) -> Vec<String> {
         let (id, kind) = (&task.spec.id, &task.spec.kind);
         match task.waiting()? {
             Waiting::Retry { until } => {
-                Some(format!("task {id} waits for its next attempt, at {}", date(until)))
+                Some(format!("task {id} waits for its next attempt, at {}", due(until)))
             }
-            Waiting::Timer { until } => Some(format!("task {id} waits until {}", date(until))),
+            Waiting::Timer { until } => Some(format!("task {id} waits until {}", due(until))),
             Waiting::Kind => Some(format!("task {id} waits for kind {kind:?}, which is not here")),
             _ => None,
         }

@@ -70,6 +70,12 @@ pub(super) fn date(time: Timestamp) -> String {
     zoned(time, "%Y-%m-%d %H:%M:%S")
 }
 
+/// A time that is to come: with its day where that is not today.
+pub(super) fn due(time: Timestamp) -> String {
+    let is_today = zoned(time, "%Y-%m-%d") == zoned(now(), "%Y-%m-%d");
+    if is_today { clock(time) } else { date(time) }
+}
+
 fn zoned(time: Timestamp, format: &str) -> String {
     let time = jiff::Timestamp::from_millisecond(time.as_millis());
     let time = time.unwrap_or(jiff::Timestamp::MAX).to_zoned_datetime(TimeZone::system());
