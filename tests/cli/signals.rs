@@ -1,10 +1,11 @@
 //! Ctrl-C, kill, and a reader that goes away.
 
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::common::{Place, finish, signal, until};
+use crate::common::{Place, annals, finish, signal, until};
 
 /// One task that marks that it runs, and ends once the file `go` is there.
 fn waits() -> Place {
@@ -52,6 +53,26 @@ fn sigterm_pauses_too() {
     let last = answer.stdout.lines().last().unwrap();
     let snapshot: serde_json::Value = serde_json::from_str(last).unwrap();
     assert_eq!(snapshot["status"], "paused");
+}
+
+#[test]
+fn the_end_of_the_terminal_pauses_unless_it_is_to_be_outlived() {
+    let place = waits();
+    let child = place.start(&["run", "plan.yaml"]);
+    place.wait_for("runs");
+    signal(&child, Signal::HUP);
+    finish(child).expect(129);
+    assert_eq!(place.newest()["status"], "paused");
+    std::fs::remove_file(place.path("runs")).unwrap();
+    // As `nohup` does.
+    let script = r#"trap "" HUP; exec "$0" run plan.yaml"#;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).arg(annals()).current_dir(place.path(""));
+    let child = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    place.wait_for("runs");
+    signal(&child, Signal::HUP);
+    place.write("go", "");
+    finish(child).expect(0);
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub(super) enum Exit {
     NoSuch = 6,
     /// The store is out of reach.
     Unreachable = 7,
+    /// By the end of its terminal.
+    HungUp = 129,
     /// By Ctrl-C.
     Interrupted = 130,
     /// By SIGTERM.
