@@ -22,6 +22,32 @@ fn logs_come_back_byte_by_byte() {
 }
 
 #[test]
+fn logs_in_json_are_one_object_per_line() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "name: x\ntasks:\n  - id: a\n    kind: shell\n    input:\n      script: |\n        \
+         printf 'one \"\\t\"\\n\\377two\\n'\n        printf 'aside' >&2\n",
+    );
+    place.annals(&["run", "plan.yaml"]).expect(0);
+    let id = place.newest_id();
+    let lines = |args: &[&str]| -> Vec<serde_json::Value> {
+        let answer = place.annals(&[&["logs", &id, "a", "--json"], args].concat()).expect(0);
+        answer.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let all = lines(&[]);
+    assert_eq!(all.len(), 3, "{all:?}");
+    assert!(all.iter().all(|line| line["time"].as_str().unwrap().ends_with('Z')), "{all:?}");
+    let texts = |lines: &[serde_json::Value]| -> Vec<String> {
+        lines.iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(texts(&lines(&["--stream", "stdout"])), ["one \"\t\"", "\u{fffd}two"]);
+    assert_eq!(texts(&lines(&["--stream", "stderr"])), ["aside"]);
+    assert_eq!(lines(&["--stream", "stderr"])[0]["stream"], "stderr");
+    assert_eq!(texts(&lines(&["--stream", "stdout", "--tail", "1"])), ["\u{fffd}two"]);
+}
+
+#[test]
 fn nothing_that_a_task_says_moves_the_cursor() {
     let place = Place::new();
     place.write(
