@@ -1,6 +1,8 @@
 //! What is printed: bytes that stay, and bytes that must not reach a terminal.
 
-use crate::common::Place;
+use std::fs::{File, OpenOptions};
+
+use crate::common::{Answer, Place};
 use crate::failed;
 
 #[test]
@@ -64,6 +66,20 @@ fn nothing_that_a_task_says_moves_the_cursor() {
     for answer in [run, shown, listed, events] {
         let odd = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
         assert!(!answer.stdout.contains(odd), "{:?}", answer.stdout);
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_no_success() {
+    let (place, id) = failed();
+    for args in [&["list"][..], &["show", &id], &["events", &id], &["verify"]] {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let unwritable = File::open("/dev/null").unwrap();
+        for stdout in [full, unwritable] {
+            let answer = place.command(args).stdout(stdout).output().unwrap();
+            let answer = Answer::from(answer).expect(7);
+            assert!(answer.stderr.contains("cannot be written"), "{args:?}: {}", answer.stderr);
+        }
     }
 }
 

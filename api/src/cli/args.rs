@@ -70,6 +70,14 @@ pub(super) enum Command {
     },
 }
 
+impl Command {
+    /// Whether its answer is all that it does.
+    pub(super) fn only_reads(&self) -> bool {
+        let looks = matches!(self, Self::List(_) | Self::Show(_) | Self::Logs(_));
+        looks || matches!(self, Self::Events(_) | Self::Validate(_) | Self::Verify)
+    }
+}
+
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
     /// The plan: YAML, or JSON where the name ends with .json.

@@ -27,7 +27,7 @@ use clap::{CommandFactory, Parser};
 
 use args::{Cli, Command};
 use error::{CliError, Exit};
-use output::Out;
+use output::{Failure, Out};
 
 /// What every command has at hand.
 struct Session {
@@ -47,11 +47,17 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let json = cli.json;
     diagnostics::install(json);
     let session = Session { data: cli.data, json, out: Out::new() };
+    let written = cli.command.only_reads().then(|| session.out.failure());
     let result = match cli.command {
         Command::Completions { shell } => Ok(completions(shell)),
         command => block_on(dispatch(command, session)),
     };
-    match result {
+    // Whoever asked something has no answer then; what was done is done all the same.
+    let unwritten = written.as_ref().and_then(Failure::get);
+    let unwritten = unwritten.map(|error| {
+        CliError::unreachable(format!("what was asked for cannot be written: {error}"))
+    });
+    match result.and_then(|exit| unwritten.map_or(Ok(exit), Err)) {
         Ok(exit) => exit.into(),
         Err(error) => {
             error.print(json);

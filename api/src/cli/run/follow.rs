@@ -14,6 +14,7 @@ use super::lines::Teller;
 use super::screen::Screen;
 use super::{Run, lines, summary};
 use crate::cli::error::{CliError, Exit};
+use crate::cli::output::eprint;
 use crate::cli::{events, store};
 use crate::dto;
 
@@ -201,12 +202,6 @@ fn leave(exit: Exit, screen: &mut Screen, job: &JobHandle) -> ! {
     screen.clear();
     eprint(&format!("annals: left at once; job {} goes on with the next run", job.id()));
     std::process::exit(exit as i32)
-}
-
-fn eprint(line: &str) {
-    use std::io::Write;
-    // When stderr is closed nobody is left to be told.
-    let _ = writeln!(anstream::stderr(), "{line}");
 }
 
 fn exit_of(job: &Job, told: Option<Exit>) -> Exit {
