@@ -108,6 +108,9 @@ fn a_killed_run_goes_on_with_the_next() {
     let id = place.newest_id();
     let shown = place.annals(&["show", &id]).expect(0).stdout;
     assert!(shown.contains("task wait ran when its engine ended"), "{shown}");
+    let listed = place.annals(&["list"]).expect(0).stderr;
+    let words = format!("no engine runs on this store now; `annals run --job {id}` goes on\n");
+    assert_eq!(listed, words);
     place.write("go", "");
     let answer = place.annals(&["run", "plan.yaml"]).expect(0);
     for words in ["was running, goes on", "attempt 1 was lost", "completed"] {

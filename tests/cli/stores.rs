@@ -38,6 +38,8 @@ fn a_store_that_another_process_has_is_named_with_that_process() {
         let answer = place.annals(args).expect(7);
         assert!(answer.stderr.contains(&format!("pid {}", child.id())), "{}", answer.stderr);
         assert_eq!(answer.stderr.lines().count(), 1, "{}", answer.stderr);
+        let help = "Ctrl-C there holds its job; then this command works\n";
+        assert!(answer.stderr.ends_with(help), "{}", answer.stderr);
     }
     let answer = place.annals(&["list", "--json"]).expect(7);
     assert_eq!(code_of(&answer.stderr), "store_in_use");

@@ -182,11 +182,10 @@ impl From<Faults> for CliError {
 
 impl From<StartError> for CliError {
     fn from(error: StartError) -> Self {
-        let code = match &error {
-            StartError::Log(error) => log_code(error),
-            _ => "unreachable",
-        };
-        Self::new(Exit::Unreachable, code, error.to_string())
+        match error {
+            StartError::Log(error) => error.into(),
+            error => Self::unreachable(error.to_string()),
+        }
     }
 }
 
@@ -205,7 +204,11 @@ fn log_code(error: &LogError) -> &'static str {
 
 impl From<LogError> for CliError {
     fn from(error: LogError) -> Self {
-        Self::new(Exit::Unreachable, log_code(&error), error.to_string())
+        let mut detail = error.to_string();
+        if matches!(error, LogError::AlreadyOpen { .. }) {
+            detail.push_str(": Ctrl-C there holds its job; then this command works");
+        }
+        Self::new(Exit::Unreachable, log_code(&error), detail)
     }
 }
 

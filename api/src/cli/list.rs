@@ -1,13 +1,15 @@
 //! `annals list`.
 
 use annals_engine::Engine;
+use annals_engine::job::JobStatus;
 use annals_engine::log::JobRow;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::args::ListArgs;
 use super::error::{CliError, Exit};
-use super::text::{brief, damaged, date, job_status, plain};
+use super::output::eprint;
+use super::text::{brief, command, damaged, date, job_status, plain};
 use super::{Session, store};
 use crate::dto;
 
@@ -40,6 +42,11 @@ pub(super) async fn list(args: &ListArgs, mut session: Session) -> Result<Exit, 
         session.out.lines(found.iter().map(Item::line));
         if let Some(last) = last {
             session.out.line(format!("there are more; --cursor {last} shows them"));
+        }
+        let running = |item: &&Item| !item.is_damaged && item.row.status == JobStatus::Running;
+        if let Some(item) = found.iter().find(running) {
+            let go_on = command(&format!("run --job {}", item.row.job), &session.data);
+            eprint(&format!("no engine runs on this store now; `{go_on}` goes on"));
         }
     }
     let damaged = found.iter().filter(|item| item.is_damaged).count();
