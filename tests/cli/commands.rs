@@ -84,8 +84,12 @@ fn skip_names_who_would_lose_an_input() {
     let problem: serde_json::Value = serde_json::from_str(&answer.stderr).unwrap();
     assert_eq!(problem["code"], "output_is_taken");
     assert_eq!(problem["dependants"][0]["task"], "b");
+    let answer = place.annals(&["skip", &id]).expect(5);
+    assert!(answer.stderr.ends_with("(--output JSON, --cascade)\n"), "{}", answer.stderr);
     place.annals(&["skip", &id, "a", "--output", "{oops"]).expect(2);
-    place.annals(&["skip", &id, "a", "--output", r#"{"n": 1e400}"#]).expect(0);
+    let answer = place.annals(&["skip", &id, "a", "--output", r#"{"n": 1e400}"#]).expect(0);
+    let done = format!("task a is skipped; job {id} is ");
+    assert!(answer.stdout.starts_with(&done), "{}", answer.stdout);
     place.annals(&["run", "plan.yaml"]).expect(0);
     let shown = place.annals(&["show", &id, "--json"]).stdout;
     assert!(shown.contains(r#""output":{"n":1e400}"#), "{shown}");
@@ -94,7 +98,8 @@ fn skip_names_who_would_lose_an_input() {
 #[test]
 fn remove_takes_tasks_out_along_with_their_dependants() {
     let (place, id) = chained();
-    place.annals(&["remove", &id, "a"]).expect(5);
+    let answer = place.annals(&["remove", &id, "a"]).expect(5);
+    assert!(answer.stderr.ends_with("(--cascade)\n"), "{}", answer.stderr);
     let job = place.json(&["remove", &id, "a", "--cascade"]);
     let statuses: Vec<_> =
         job["tasks"].as_array().unwrap().iter().map(|task| task["status"].clone()).collect();

@@ -115,6 +115,14 @@ impl CliError {
         self
     }
 
+    /// Names the flags that do what the sentence of an error with this code ends with.
+    pub(super) fn with_flags(mut self, code: &str, flags: &str) -> Self {
+        if self.code == code {
+            self.detail.push_str(flags);
+        }
+        self
+    }
+
     /// Says it on stderr. When that is closed nobody is left to be told.
     pub(super) fn print(&self, json: bool) {
         use std::io::Write;
