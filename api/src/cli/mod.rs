@@ -46,6 +46,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let json = cli.json;
     diagnostics::install(json);
+    diagnostics::hush_the_store();
     let session = Session { data: cli.data, json, out: Out::new() };
     let written = cli.command.only_reads().then(|| session.out.failure());
     let result = match cli.command {
