@@ -56,6 +56,14 @@ pub(super) async fn choose(
     Ok(choice)
 }
 
+/// Whether a job was not submitted with this plan. Its input does not count: it may have been
+/// given on the command line.
+pub(super) async fn differs(engine: &Engine, job: JobId, now: &Plan) -> Result<bool, CliError> {
+    let Some(stored) = stored(engine, job).await? else { return Ok(false) };
+    let now = Plan { input: stored.input.clone(), ..now.clone() };
+    Ok(!same(&stored, &now))
+}
+
 /// Goes on with this job, if this program can: what it has no kinds for would wait for ever.
 pub(super) async fn go_on_with(job: &JobHandle) -> Result<Choice, CliError> {
     let missing = job.missing_kinds().await?;

@@ -16,6 +16,7 @@ use annals_tasks_sdk::plan::Plan;
 
 use super::args::RunArgs;
 use super::error::{CliError, Exit};
+use super::output::eprint;
 use super::{Session, store, validate};
 use choose::Choice;
 use follow::Since;
@@ -54,6 +55,14 @@ async fn choose(args: &RunArgs, session: &Session) -> Result<Choice, CliError> {
     if let Some(text) = &args.job {
         let (engine, job, _) = store::look(&session.data, text).await?;
         let choice = choose::go_on_with(&job).await?;
+        if let Some(file) = &args.file
+            && !session.json
+            && choose::differs(&engine, job.id(), &validate::read(file, None, &[]).await?).await?
+        {
+            let file = file.display().to_string();
+            let file = super::text::plain(&file);
+            eprint(&format!("{file} is not what the job was started with: the stored plan is run"));
+        }
         engine.shutdown().await?;
         return Ok(choice);
     }
