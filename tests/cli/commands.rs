@@ -84,8 +84,12 @@ fn skip_names_who_would_lose_an_input() {
     let problem: serde_json::Value = serde_json::from_str(&answer.stderr).unwrap();
     assert_eq!(problem["code"], "output_is_taken");
     assert_eq!(problem["dependants"][0]["task"], "b");
+    let answer = place.annals(&["skip", &id]).expect(5);
+    assert!(answer.stderr.ends_with("(--output JSON, --cascade)\n"), "{}", answer.stderr);
     place.annals(&["skip", &id, "a", "--output", "{oops"]).expect(2);
-    place.annals(&["skip", &id, "a", "--output", r#"{"n": 1e400}"#]).expect(0);
+    let answer = place.annals(&["skip", &id, "a", "--output", r#"{"n": 1e400}"#]).expect(0);
+    let done = format!("task a is skipped; job {id} is ");
+    assert!(answer.stdout.starts_with(&done), "{}", answer.stdout);
     place.annals(&["run", "plan.yaml"]).expect(0);
     let shown = place.annals(&["show", &id, "--json"]).stdout;
     assert!(shown.contains(r#""output":{"n":1e400}"#), "{shown}");
@@ -94,7 +98,8 @@ fn skip_names_who_would_lose_an_input() {
 #[test]
 fn remove_takes_tasks_out_along_with_their_dependants() {
     let (place, id) = chained();
-    place.annals(&["remove", &id, "a"]).expect(5);
+    let answer = place.annals(&["remove", &id, "a"]).expect(5);
+    assert!(answer.stderr.ends_with("(--cascade)\n"), "{}", answer.stderr);
     let job = place.json(&["remove", &id, "a", "--cascade"]);
     let statuses: Vec<_> =
         job["tasks"].as_array().unwrap().iter().map(|task| task["status"].clone()).collect();
@@ -123,6 +128,28 @@ fn what_is_not_there_is_said_to_be_not_there() {
         assert!(answer.stderr.starts_with("annals: "), "{args:?}: {}", answer.stderr);
         assert_eq!(answer.stderr.lines().count(), 1, "{args:?}: {}", answer.stderr);
     }
+}
+
+#[test]
+fn due_times_have_their_day_where_it_is_not_today() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "name: x\ntasks:\n  - {id: nap, kind: sleep, input: {until: '2400-01-01T00:00:00Z'}}\n  \
+         - {id: a, kind: shell, needs: [], on_failure: pause, input: {script: exit 1}}\n",
+    );
+    let answer = place.annals(&["run", "plan.yaml"]).expect(4);
+    assert!(answer.stdout.contains("until 2400-01-01 00:00:00"), "{}", answer.stdout);
+    let id = place.newest_id();
+    let waits = "task nap waits until 2400-01-01 00:00:00";
+    let shown = place.annals(&["show", &id]).expect(0).stdout;
+    assert!(shown.contains(waits), "while it is paused: {shown}");
+    place.annals(&["resume", &id]).expect(0);
+    let shown = place.annals(&["show", &id]).expect(0).stdout;
+    assert!(shown.contains(waits), "while it is running: {shown}");
+    let today = shown.lines().find_map(|line| line.strip_prefix("created   ")).unwrap();
+    let events = place.annals(&["events", &id]).expect(0).stdout;
+    assert!(events.lines().all(|line| line.contains(&today[..8])), "{events}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod common;
 
 mod commands;
 mod files;
+mod foreign;
 mod output;
 mod run;
 mod signals;

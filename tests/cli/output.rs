@@ -1,6 +1,8 @@
 //! What is printed: bytes that stay, and bytes that must not reach a terminal.
 
-use crate::common::Place;
+use std::fs::{File, OpenOptions};
+
+use crate::common::{Answer, Place};
 use crate::failed;
 
 #[test]
@@ -22,6 +24,32 @@ fn logs_come_back_byte_by_byte() {
 }
 
 #[test]
+fn logs_in_json_are_one_object_per_line() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "name: x\ntasks:\n  - id: a\n    kind: shell\n    input:\n      script: |\n        \
+         printf 'one \"\\t\"\\n\\377two\\n'\n        printf 'aside' >&2\n",
+    );
+    place.annals(&["run", "plan.yaml"]).expect(0);
+    let id = place.newest_id();
+    let lines = |args: &[&str]| -> Vec<serde_json::Value> {
+        let answer = place.annals(&[&["logs", &id, "a", "--json"], args].concat()).expect(0);
+        answer.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let all = lines(&[]);
+    assert_eq!(all.len(), 3, "{all:?}");
+    assert!(all.iter().all(|line| line["time"].as_str().unwrap().ends_with('Z')), "{all:?}");
+    let texts = |lines: &[serde_json::Value]| -> Vec<String> {
+        lines.iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(texts(&lines(&["--stream", "stdout"])), ["one \"\t\"", "\u{fffd}two"]);
+    assert_eq!(texts(&lines(&["--stream", "stderr"])), ["aside"]);
+    assert_eq!(lines(&["--stream", "stderr"])[0]["stream"], "stderr");
+    assert_eq!(texts(&lines(&["--stream", "stdout", "--tail", "1"])), ["\u{fffd}two"]);
+}
+
+#[test]
 fn nothing_that_a_task_says_moves_the_cursor() {
     let place = Place::new();
     place.write(
@@ -38,6 +66,20 @@ fn nothing_that_a_task_says_moves_the_cursor() {
     for answer in [run, shown, listed, events] {
         let odd = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
         assert!(!answer.stdout.contains(odd), "{:?}", answer.stdout);
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_no_success() {
+    let (place, id) = failed();
+    for args in [&["list"][..], &["show", &id], &["events", &id], &["verify"]] {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let unwritable = File::open("/dev/null").unwrap();
+        for stdout in [full, unwritable] {
+            let answer = place.command(args).stdout(stdout).output().unwrap();
+            let answer = Answer::from(answer).expect(7);
+            assert!(answer.stderr.contains("cannot be written"), "{args:?}: {}", answer.stderr);
+        }
     }
 }
 

@@ -80,7 +80,8 @@ fn a_changed_file_is_refused_with_the_difference() {
     let problem: serde_json::Value = serde_json::from_str(&answer.stderr).unwrap();
     assert_eq!(problem["code"], "plan_changed");
     std::fs::remove_file(place.path("broken")).unwrap();
-    place.annals(&["run", "--job", &id]).expect(0);
+    let answer = place.annals(&["run", "plan.yaml", "--job", &id]).expect(0);
+    assert!(answer.stderr.contains("the stored plan is run"), "{}", answer.stderr);
     assert!(place.annals(&["logs", &id, "second"]).stdout.contains("fine"), "the stored plan ran");
     place.annals(&["run", "plan.yaml", "--set", &set]).expect(0);
     assert_ne!(place.newest_id(), id, "after a completed one a new one begins");

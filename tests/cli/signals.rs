@@ -1,10 +1,11 @@
 //! Ctrl-C, kill, and a reader that goes away.
 
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::common::{Place, finish, signal};
+use crate::common::{Place, annals, finish, signal, until};
 
 /// One task that marks that it runs, and ends once the file `go` is there.
 fn waits() -> Place {
@@ -55,6 +56,26 @@ fn sigterm_pauses_too() {
 }
 
 #[test]
+fn the_end_of_the_terminal_pauses_unless_it_is_to_be_outlived() {
+    let place = waits();
+    let child = place.start(&["run", "plan.yaml"]);
+    place.wait_for("runs");
+    signal(&child, Signal::HUP);
+    finish(child).expect(129);
+    assert_eq!(place.newest()["status"], "paused");
+    std::fs::remove_file(place.path("runs")).unwrap();
+    // As `nohup` does.
+    let script = r#"trap "" HUP; exec "$0" run plan.yaml"#;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).arg(annals()).current_dir(place.path(""));
+    let child = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    place.wait_for("runs");
+    signal(&child, Signal::HUP);
+    place.write("go", "");
+    finish(child).expect(0);
+}
+
+#[test]
 fn a_second_ctrl_c_leaves_at_once() {
     let place = Place::new();
     place.write(
@@ -87,6 +108,9 @@ fn a_killed_run_goes_on_with_the_next() {
     let id = place.newest_id();
     let shown = place.annals(&["show", &id]).expect(0).stdout;
     assert!(shown.contains("task wait ran when its engine ended"), "{shown}");
+    let listed = place.annals(&["list"]).expect(0).stderr;
+    let words = format!("no engine runs on this store now; `annals run --job {id}` goes on\n");
+    assert_eq!(listed, words);
     place.write("go", "");
     let answer = place.annals(&["run", "plan.yaml"]).expect(0);
     for words in ["was running, goes on", "attempt 1 was lost", "completed"] {
@@ -95,6 +119,34 @@ fn a_killed_run_goes_on_with_the_next() {
     let job = place.json(&["show", &id]);
     assert_eq!(job["tasks"][0]["attempts"][0]["outcome"], "lost");
     assert_eq!(job["tasks"][0]["attempts"][1]["outcome"], "completed");
+}
+
+/// The start of an engine can end a job: here it finds one loss too many. A command that opened
+/// it again at once would never stop whoever repeats it.
+#[test]
+fn a_task_that_takes_the_engine_with_it_is_given_up_even_if_run_is_repeated() {
+    let place = waits();
+    let mut crashes = 0;
+    let given_up = loop {
+        let mut child = place.start(&["run", "plan.yaml"]);
+        until("a task or an end", || {
+            place.path("runs").exists() || child.try_wait().unwrap().is_some()
+        });
+        if !place.path("runs").exists() {
+            break finish(child);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        std::fs::remove_file(place.path("runs")).unwrap();
+        crashes += 1;
+        assert!(crashes < 50, "it was never given up");
+    };
+    let answer = given_up.expect(1);
+    assert!(answer.stdout.contains("[crash_loop]"), "{}", answer.stdout);
+    let id = place.newest_id();
+    place.write("go", "");
+    place.annals(&["run", "plan.yaml"]).expect(0);
+    assert_eq!(place.newest_id(), id, "the next run opens it again");
 }
 
 #[test]

@@ -38,6 +38,8 @@ fn a_store_that_another_process_has_is_named_with_that_process() {
         let answer = place.annals(args).expect(7);
         assert!(answer.stderr.contains(&format!("pid {}", child.id())), "{}", answer.stderr);
         assert_eq!(answer.stderr.lines().count(), 1, "{}", answer.stderr);
+        let help = "Ctrl-C there holds its job; then this command works\n";
+        assert!(answer.stderr.ends_with(help), "{}", answer.stderr);
     }
     let answer = place.annals(&["list", "--json"]).expect(7);
     assert_eq!(code_of(&answer.stderr), "store_in_use");
@@ -94,6 +96,65 @@ fn verify_counts_what_is_sound_and_finds_what_is_not() {
     let report: serde_json::Value = serde_json::from_str(&answer.stdout).unwrap();
     assert_eq!(report["sound"], false);
     assert!(!report["damage"].as_array().unwrap().is_empty());
+}
+
+/// A store with a job that has completed one task of two, and was damaged since; its id.
+fn damaged() -> (Place, String) {
+    let place = Place::new();
+    let plan = r#"
+name: two
+tasks:
+  - {id: a, kind: shell, input: {script: 'echo a >> RAN; echo {\"v\":\"AAAA\"} > $ANNALS_OUTPUT'}}
+  - {id: b, kind: shell, input: {script: exit 1}}
+"#;
+    place.write("plan.yaml", plan.replace("RAN", &place.path("ran").display().to_string()));
+    place.annals(&["run", "plan.yaml"]).expect(1);
+    let id = place.newest_id();
+    assert!(place.json(&["show", &id]).to_string().contains(r#""v":"AAAA""#));
+    for record in fs::read_dir(place.path("annals-data/records")).unwrap() {
+        let record = record.unwrap().path();
+        let mut bytes = fs::read(&record).unwrap();
+        let starts = 0..bytes.len().saturating_sub(3);
+        for at in starts.filter(|&at| bytes[at..].starts_with(b"AAAA")).collect::<Vec<_>>() {
+            bytes[at + 3] = b'B';
+        }
+        fs::write(&record, bytes).unwrap();
+    }
+    (place, id)
+}
+
+/// A job that cannot be read may be the one of this file. A second one beside it would do again
+/// what that has done.
+#[test]
+fn beside_a_damaged_job_nothing_is_begun_unasked() {
+    let (place, id) = damaged();
+    place.write("other.yaml", "name: other\ntasks: [{id: a, kind: noop}]\n");
+    for file in ["plan.yaml", "other.yaml"] {
+        let answer = place.annals(&["run", file]).expect(7);
+        assert!(answer.stderr.contains(&format!("job {id} of this store")), "{}", answer.stderr);
+        let answer = place.annals(&["run", file, "--json"]).expect(7);
+        assert_eq!(code_of(&answer.stderr), "store_damaged");
+    }
+    assert_eq!(place.read("ran"), "a\n", "nothing was repeated");
+    place.annals(&["run", "--job", &id]).expect(7);
+    place.annals(&["run", "other.yaml", "--new"]).expect(0);
+    place.annals(&["run", "other.yaml"]).expect(0);
+}
+
+#[test]
+fn a_damaged_job_is_listed_as_such() {
+    let (place, id) = damaged();
+    let answer = place.annals(&["list"]).expect(7);
+    let line = answer.stdout.lines().next().unwrap();
+    assert!(line.starts_with(&id) && line.ends_with("  damaged"), "{}", answer.stdout);
+    assert!(answer.stderr.contains("1 job of this list cannot be read"), "{}", answer.stderr);
+    let answer = place.annals(&["list", "--json"]).expect(7);
+    let list: serde_json::Value = serde_json::from_str(&answer.stdout).unwrap();
+    assert_eq!(list["items"], serde_json::json!([{"id": id, "damaged": true}]));
+    assert_eq!(code_of(&answer.stderr), "store_damaged");
+    place.write("other.yaml", "name: other\ntasks: [{id: a, kind: noop}]\n");
+    let answer = place.annals(&["run", "other.yaml", "--new"]).expect(0);
+    assert!(!answer.stdout.contains("other jobs of this store"), "{}", answer.stdout);
 }
 
 #[test]

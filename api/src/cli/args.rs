@@ -26,8 +26,8 @@ pub(super) struct Cli {
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 completed or accepted, 1 failed, 2 usage or an invalid file or plan, 3 cancelled,
-4 paused, 5 rejected, 6 no such job or task, 7 the store is out of reach, 130 interrupted,
-143 terminated.
+4 paused, 5 rejected, 6 no such job or task, 7 the store is out of reach, 129 hung up,
+130 interrupted, 143 terminated.
 JOB is a job's id, or the beginning of one that no other job's id has.";
 
 #[derive(Debug, Subcommand)]
@@ -68,6 +68,14 @@ pub(super) enum Command {
         /// For which shell.
         shell: clap_complete::Shell,
     },
+}
+
+impl Command {
+    /// Whether its answer is all that it does.
+    pub(super) fn only_reads(&self) -> bool {
+        let looks = matches!(self, Self::List(_) | Self::Show(_) | Self::Logs(_));
+        looks || matches!(self, Self::Events(_) | Self::Validate(_) | Self::Verify)
+    }
 }
 
 #[derive(Debug, Args)]

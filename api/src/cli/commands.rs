@@ -2,7 +2,7 @@
 //! `annals run --job`.
 
 use annals_engine::Ask;
-use annals_engine::job::{Command, JobStatus, PauseMode};
+use annals_engine::job::{Command, Event, JobStatus, PauseMode};
 use annals_engine::runtime::Answer;
 use annals_tasks_sdk::Payload;
 use serde::Serialize;
@@ -57,7 +57,14 @@ async fn ask(
         expected_seq: asked.expected_seq,
         dry_run: asked.dry_run,
     };
-    let answer = job.command(command, ask).await?;
+    let help = match &command {
+        Command::Skip { .. } => " (--output JSON, --cascade)",
+        Command::Remove { .. } => " (--cascade)",
+        _ => "",
+    };
+    let answer = job.command(command, ask).await;
+    let answer =
+        answer.map_err(|error| CliError::from(error).with_flags("output_is_taken", help))?;
     if session.json {
         session.out.line(json(&answer, asked.dry_run));
     } else {
@@ -108,5 +115,27 @@ fn lines(answer: &Answer, dry_run: bool, data: &std::path::Path) -> Vec<String> 
         JobStatus::Failed => format!("; `{go_on}` executes it again"),
         JobStatus::Completed | JobStatus::Cancelled => String::new(),
     };
-    vec![format!("accepted: job {id} is {status}{then}")]
+    let what = settled(answer).unwrap_or_else(|| "accepted: ".into());
+    vec![format!("{what}job {id} is {status}{then}")]
+}
+
+/// Which tasks a skip or a removal has settled.
+fn settled(answer: &Answer) -> Option<String> {
+    let job = &answer.snapshot.job;
+    let mut word = "";
+    let tasks = answer.events.iter().filter_map(|recorded| {
+        let (task, how) = match &recorded.event {
+            Event::TaskSkipped { task, .. } => (task, "skipped"),
+            Event::TaskRemoved { task } => (task, "removed"),
+            _ => return None,
+        };
+        word = how;
+        Some(job.task(*task)?.spec.id.as_str())
+    });
+    let tasks: Vec<&str> = tasks.collect();
+    match tasks[..] {
+        [] => None,
+        [task] => Some(format!("task {task} is {word}; ")),
+        _ => Some(format!("tasks {} are {word}; ", tasks.join(", "))),
+    }
 }

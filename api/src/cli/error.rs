@@ -25,6 +25,8 @@ pub(super) enum Exit {
     NoSuch = 6,
     /// The store is out of reach.
     Unreachable = 7,
+    /// By the end of its terminal.
+    HungUp = 129,
     /// By Ctrl-C.
     Interrupted = 130,
     /// By SIGTERM.
@@ -113,6 +115,14 @@ impl CliError {
         self
     }
 
+    /// Names the flags that do what the sentence of an error with this code ends with.
+    pub(super) fn with_flags(mut self, code: &str, flags: &str) -> Self {
+        if self.code == code {
+            self.detail.push_str(flags);
+        }
+        self
+    }
+
     /// Says it on stderr. When that is closed nobody is left to be told.
     pub(super) fn print(&self, json: bool) {
         use std::io::Write;
@@ -180,11 +190,10 @@ impl From<Faults> for CliError {
 
 impl From<StartError> for CliError {
     fn from(error: StartError) -> Self {
-        let code = match &error {
-            StartError::Log(error) => log_code(error),
-            _ => "unreachable",
-        };
-        Self::new(Exit::Unreachable, code, error.to_string())
+        match error {
+            StartError::Log(error) => error.into(),
+            error => Self::unreachable(error.to_string()),
+        }
     }
 }
 
@@ -203,7 +212,11 @@ fn log_code(error: &LogError) -> &'static str {
 
 impl From<LogError> for CliError {
     fn from(error: LogError) -> Self {
-        Self::new(Exit::Unreachable, log_code(&error), error.to_string())
+        let mut detail = error.to_string();
+        if matches!(error, LogError::AlreadyOpen { .. }) {
+            detail.push_str(": Ctrl-C there holds its job; then this command works");
+        }
+        Self::new(Exit::Unreachable, log_code(&error), detail)
     }
 }
 
@@ -211,6 +224,7 @@ impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
         let code = match &error {
             EngineError::OutcomeUnknown(_) => "outcome_unknown",
+            EngineError::Log(error) => log_code(error),
             _ => "unreachable",
         };
         Self::new(Exit::Unreachable, code, error.to_string())

@@ -5,7 +5,7 @@ use annals_engine::runtime::Logged;
 
 use super::args::EventsArgs;
 use super::error::{CliError, Exit};
-use super::text::{clock, plain};
+use super::text::{date, plain};
 use super::{Session, store};
 use crate::dto;
 
@@ -52,7 +52,7 @@ fn line(logged: &Logged, json: &str) -> String {
     format!(
         "{:>5}  {}  {:<18} {:<10} {short}{dots}{reason}",
         recorded.seq,
-        clock(recorded.time),
+        date(recorded.time),
         recorded.event.type_name(),
         plain(recorded.origin.name()),
     )

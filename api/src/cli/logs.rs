@@ -1,14 +1,16 @@
-//! `annals logs`: what an attempt has written, byte by byte.
+//! `annals logs`: what an attempt has written, byte by byte, or line by line in JSON.
 
 use std::io::Read;
 
-use annals_engine::steplog::{Filter, LogName, Part, StepLogs};
-use annals_tasks_sdk::Stream;
+use annals_engine::steplog::{Entry, Filter, LogName, Part, StepLogs};
+use annals_tasks_sdk::{Stream, Timestamp};
+use serde::Serialize;
 
 use super::args::{LogsArgs, StreamName};
 use super::error::{CliError, Exit};
 use super::output::Out;
 use super::{Session, store};
+use crate::dto::Time;
 
 pub(super) async fn logs(args: &LogsArgs, mut session: Session) -> Result<Exit, CliError> {
     let (engine, job, snapshot) = store::look(&session.data, &args.job).await?;
@@ -29,7 +31,12 @@ pub(super) async fn logs(args: &LogsArgs, mut session: Session) -> Result<Exit, 
     }
     let name = LogName { job: job.id(), number: number.0, attempt };
     let filter = Filter { stream: args.stream.map(stream), after: 0 };
-    let printed = print(engine.step_logs(), name, filter, args.tail, &mut session.out);
+    let logs = engine.step_logs();
+    let printed = if session.json {
+        print_json(logs, name, filter, args.tail, &mut session.out)
+    } else {
+        print(logs, name, filter, args.tail, &mut session.out)
+    };
     engine.shutdown().await?;
     printed.map_err(|error| {
         CliError::unreachable(format!("the log of {} cannot be read: {error}", args.task))
@@ -75,4 +82,53 @@ fn print(
         }
     }
     Ok(())
+}
+
+/// A line of a log. What is not UTF-8 is replaced: the bytes themselves are had without `--json`.
+#[derive(Serialize)]
+struct LineJson<'a> {
+    time: Time,
+    stream: &'static str,
+    text: &'a str,
+}
+
+#[derive(Serialize)]
+struct GapJson {
+    gap_bytes: u64,
+}
+
+fn print_json(
+    logs: &StepLogs,
+    name: LogName,
+    filter: Filter,
+    tail: Option<usize>,
+    out: &mut Out,
+) -> std::io::Result<()> {
+    if let Some(lines) = tail {
+        out.lines(logs.tail(name, filter, lines)?.iter().map(json));
+        return Ok(());
+    }
+    for entry in logs.entries(name, filter)? {
+        if out.is_closed() {
+            break;
+        }
+        out.line(json(&entry?));
+    }
+    Ok(())
+}
+
+fn json(entry: &Entry) -> String {
+    let json = match &entry.part {
+        Part::Line { stream, bytes } | Part::Piece { stream, bytes } => {
+            let text = String::from_utf8_lossy(bytes);
+            let time = Time(Timestamp::from_millis(entry.time.as_millisecond()));
+            let stream = match stream {
+                Stream::Stdout => "stdout",
+                Stream::Stderr => "stderr",
+            };
+            serde_json::to_string(&LineJson { time, stream, text: &text })
+        }
+        Part::Gap { bytes } => serde_json::to_string(&GapJson { gap_bytes: *bytes }),
+    };
+    json.unwrap_or_default()
 }

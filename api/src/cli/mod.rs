@@ -2,7 +2,7 @@
 //!
 //! Every command gives an exit code: 0 completed or accepted, 1 failed, 2 usage or an invalid
 //! file or plan, 3 cancelled, 4 paused, 5 rejected, 6 no such job or task, 7 the store is out of
-//! reach, 130 interrupted, 143 terminated. Nothing here decides anything about jobs.
+//! reach, 129 hung up, 130 interrupted, 143 terminated. Nothing here decides anything about jobs.
 
 mod args;
 mod commands;
@@ -27,7 +27,7 @@ use clap::{CommandFactory, Parser};
 
 use args::{Cli, Command};
 use error::{CliError, Exit};
-use output::Out;
+use output::{Failure, Out};
 
 /// What every command has at hand.
 struct Session {
@@ -46,12 +46,19 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let json = cli.json;
     diagnostics::install(json);
+    diagnostics::hush_the_store();
     let session = Session { data: cli.data, json, out: Out::new() };
+    let written = cli.command.only_reads().then(|| session.out.failure());
     let result = match cli.command {
         Command::Completions { shell } => Ok(completions(shell)),
         command => block_on(dispatch(command, session)),
     };
-    match result {
+    // Whoever asked something has no answer then; what was done is done all the same.
+    let unwritten = written.as_ref().and_then(Failure::get);
+    let unwritten = unwritten.map(|error| {
+        CliError::unreachable(format!("what was asked for cannot be written: {error}"))
+    });
+    match result.and_then(|exit| unwritten.map_or(Ok(exit), Err)) {
         Ok(exit) => exit.into(),
         Err(error) => {
             error.print(json);

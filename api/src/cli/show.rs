@@ -12,7 +12,7 @@ use crate::dto;
 use crate::json::outline;
 
 pub(super) async fn show(args: &JobArgs, mut session: Session) -> Result<Exit, CliError> {
-    let (engine, _, snapshot) = store::look(&session.data, &args.job).await?;
+    let (engine, handle, snapshot) = store::look(&session.data, &args.job).await?;
     let job = &snapshot.job;
     if session.json {
         session.out.line(dto::Job::at(&snapshot).to_json());
@@ -23,7 +23,8 @@ pub(super) async fn show(args: &JobArgs, mut session: Session) -> Result<Exit, C
             session.out.lines(lines_of(job, number, task, &session.data));
         }
         session.out.line("");
-        session.out.lines(explain::explain(job, &session.data));
+        let missing = handle.missing_kinds().await?;
+        session.out.lines(explain::explain(job, &missing, &session.data));
         if let Some(lines) = output(job) {
             session.out.line("output:");
             session.out.lines(lines.lines().map(|line| format!("  {}", plain(line))));

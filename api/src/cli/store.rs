@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use annals_engine::job::Origin;
-use annals_engine::runtime::Snapshot;
+use annals_engine::log::JobRow;
+use annals_engine::runtime::{JobError, Snapshot};
 use annals_engine::{Engine, JobHandle, Mode};
 use annals_tasks_sdk::JobId;
 
@@ -70,6 +71,19 @@ pub(super) async fn look(
     let job = find(&engine, text).await?;
     let snapshot = job.snapshot().await?;
     Ok((engine, job, snapshot))
+}
+
+/// Whether a job's history cannot be followed. Its row then says what was known last, which need
+/// not be true any more; it counts as active, so that every start looks at it.
+pub(super) async fn is_damaged(engine: &Engine, row: &JobRow) -> Result<bool, CliError> {
+    if !row.active {
+        return Ok(false);
+    }
+    match engine.job(row.job).snapshot().await {
+        Ok(_) => Ok(false),
+        Err(JobError::Unreadable { .. }) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Who sits at this terminal.

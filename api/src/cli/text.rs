@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use annals_engine::job::{JobStatus, TaskStatus};
-use annals_tasks_sdk::Timestamp;
+use annals_tasks_sdk::{KindName, Timestamp};
 use jiff::tz::TimeZone;
 use owo_colors::{OwoColorize, Style};
 
@@ -70,6 +70,12 @@ pub(super) fn date(time: Timestamp) -> String {
     zoned(time, "%Y-%m-%d %H:%M:%S")
 }
 
+/// A time that is to come: with its day where that is not today.
+pub(super) fn due(time: Timestamp) -> String {
+    let is_today = zoned(time, "%Y-%m-%d") == zoned(now(), "%Y-%m-%d");
+    if is_today { clock(time) } else { date(time) }
+}
+
 fn zoned(time: Timestamp, format: &str) -> String {
     let time = jiff::Timestamp::from_millisecond(time.as_millis());
     let time = time.unwrap_or(jiff::Timestamp::MAX).to_zoned_datetime(TimeZone::system());
@@ -102,6 +108,13 @@ pub(super) fn command(words: &str, data: &Path) -> String {
     }
 }
 
+/// What to do about a job that needs kinds which this program does not have.
+pub(super) fn foreign(kinds: &[KindName]) -> String {
+    let names = kinds.iter().map(KindName::as_str).collect::<Vec<_>>().join(", ");
+    let (kinds, are) = if kinds.len() == 1 { ("kind", "is") } else { ("kinds", "are") };
+    format!("{kinds} {names} {are} of a program of its own: run that program on this store")
+}
+
 /// A task's status in its colour, padded.
 pub(super) fn task_status(status: TaskStatus) -> String {
     // Padding before styling: escapes have no width.
@@ -129,6 +142,11 @@ pub(super) fn job_status(status: JobStatus) -> String {
         JobStatus::Pending | JobStatus::Cancelled => Style::new().dimmed(),
     };
     status.as_str().style(style).to_string()
+}
+
+/// What stands for the status of a job that cannot be read.
+pub(super) fn damaged() -> String {
+    "damaged".style(Style::new().red()).to_string()
 }
 
 #[cfg(test)]

@@ -197,3 +197,11 @@ pub struct JobRow {
     /// Why it failed, or is about to.
     pub error: Option<Failure>,
 }
+
+impl JobRow {
+    /// Whether nothing is known of the job but that it is there: no event of it could be read
+    /// yet. Every plan has a name, so a row without one stands in for what was not read.
+    pub fn is_unknown(&self) -> bool {
+        self.name.is_empty()
+    }
+}

@@ -1,16 +1,17 @@
 //! Handles on jobs.
 
+use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use annals_tasks_sdk::{JobId, Payload};
+use annals_tasks_sdk::{JobId, KindName, Payload};
 use serde::de::DeserializeOwned;
 
 use super::engine::{Engine, Shared, blocking};
 use super::error::{CommandError, EngineError, JobError};
 use super::message::{Answer, Ask, Message, Snapshot};
-use crate::job::{Command, Failure, JobStatus, Origin, Recorded};
+use crate::job::{Command, Failure, JobStatus, Origin, Recorded, TaskStatus};
 use crate::log::{Position, history_page};
 
 /// A job of an engine. Cloning is cheap.
@@ -90,6 +91,18 @@ impl JobHandle {
                 Err(error.map_or(OutputError::Cancelled, OutputError::failed))
             }
         }
+    }
+
+    /// The kinds, in order of their names, that tasks of this job need still and that this engine
+    /// does not have. Tasks of such kinds wait until an engine has them.
+    pub async fn missing_kinds(&self) -> Result<Vec<KindName>, JobError> {
+        let job = self.snapshot().await?.job;
+        let left = job.tasks().filter(|(_, task)| !task.is_settled());
+        let left = left.filter(|(_, task)| task.status() != TaskStatus::Removed);
+        let kinds: BTreeSet<&KindName> = left.map(|(_, task)| &task.spec.kind).collect();
+        let registry = &self.engine.0.shared.registry;
+        let missing = kinds.into_iter().filter(|kind| registry.behaviour(kind.as_str()).is_none());
+        Ok(missing.cloned().collect())
     }
 
     /// Events with a seq greater than `after`, at most `limit`, the oldest first.

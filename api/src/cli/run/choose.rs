@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use annals_engine::job::{Event, Job, JobStatus};
 use annals_engine::log::{JobRow, LogError};
-use annals_engine::runtime::StartError;
-use annals_engine::{Engine, Mode};
+use annals_engine::runtime::{JobError, StartError};
+use annals_engine::{Engine, JobHandle, Mode};
 use annals_tasks_sdk::plan::Plan;
 use annals_tasks_sdk::{JobId, Payload};
 
@@ -48,12 +48,30 @@ pub(super) async fn choose(
             if !same(&stored, &plan) {
                 return Err(changed(&row, &stored, &plan, &source, session));
             }
-            Choice::GoOn(engine.job(row.job).snapshot().await?.job)
+            go_on_with(&engine.job(row.job)).await?
         }
         _ => Choice::Submit { plan: Box::new(plan), source, other },
     };
     engine.shutdown().await?;
     Ok(choice)
+}
+
+/// Whether a job was not submitted with this plan. Its input does not count: it may have been
+/// given on the command line.
+pub(super) async fn differs(engine: &Engine, job: JobId, now: &Plan) -> Result<bool, CliError> {
+    let Some(stored) = stored(engine, job).await? else { return Ok(false) };
+    let now = Plan { input: stored.input.clone(), ..now.clone() };
+    Ok(!same(&stored, &now))
+}
+
+/// Goes on with this job, if this program can: what it has no kinds for would wait for ever.
+pub(super) async fn go_on_with(job: &JobHandle) -> Result<Choice, CliError> {
+    let missing = job.missing_kinds().await?;
+    if !missing.is_empty() {
+        let detail = format!("job {}: {}", job.id(), text::foreign(&missing));
+        return Err(CliError::new(Exit::Rejected, "kinds_missing", detail));
+    }
+    Ok(Choice::GoOn(job.snapshot().await?.job))
 }
 
 fn goes_on(status: JobStatus) -> bool {
@@ -69,7 +87,8 @@ struct Found {
     other: Option<Box<JobRow>>,
 }
 
-/// Looks for jobs of this file, the newest first.
+/// Looks for jobs of this file, the newest first. One that cannot be read ends the search: it
+/// could be the one that is looked for, and a new one would repeat what that has completed.
 async fn newest(engine: &Engine, input: &Payload, source: &str) -> Result<Found, CliError> {
     let (mut before, mut found) = (None, Found::default());
     let mut is_first = true;
@@ -77,7 +96,13 @@ async fn newest(engine: &Engine, input: &Payload, source: &str) -> Result<Found,
         let rows = engine.jobs(before, store::PAGE).await?;
         let Some(last) = rows.last() else { return Ok(found) };
         before = Some(last.job);
-        for row in rows.into_iter().filter(|row| row.source.as_deref() == Some(source)) {
+        for row in rows {
+            if row.is_unknown() {
+                return Err(could_be_this(row.job));
+            }
+            if row.source.as_deref() != Some(source) {
+                continue;
+            }
             let Some(plan) = stored(engine, row.job).await? else { continue };
             if plan.input.same_value(input) {
                 found.same_input = Some((row, plan));
@@ -91,11 +116,24 @@ async fn newest(engine: &Engine, input: &Payload, source: &str) -> Result<Found,
 }
 
 async fn stored(engine: &Engine, job: JobId) -> Result<Option<Plan>, CliError> {
-    let first = engine.job(job).history(0, 1).await?.into_iter().next();
+    let history = match engine.job(job).history(0, 1).await {
+        Err(JobError::Unreadable { .. }) => return Err(could_be_this(job)),
+        history => history?,
+    };
+    let first = history.into_iter().next();
     Ok(first.and_then(|logged| match logged.recorded.event {
         Event::JobSubmitted(submitted) => Some(submitted.plan),
         _ => None,
     }))
+}
+
+fn could_be_this(job: JobId) -> CliError {
+    let detail = format!(
+        "job {job} of this store cannot be read, so it may be this file's job, which would be \
+         repeated; `annals verify` shows the damage, a backup brings the job back, and the same \
+         command with --new starts a new job all the same"
+    );
+    CliError::new(Exit::Unreachable, "store_damaged", detail)
 }
 
 /// Layout, the order of keys and the spelling of texts are no change.

@@ -14,6 +14,7 @@ use super::lines::Teller;
 use super::screen::Screen;
 use super::{Run, lines, summary};
 use crate::cli::error::{CliError, Exit};
+use crate::cli::output::eprint;
 use crate::cli::{events, store};
 use crate::dto;
 
@@ -27,6 +28,8 @@ const FRAME: Duration = Duration::from_millis(100);
 pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// None where it is ignored, as below `nohup`.
+    hang_up: Option<Signal>,
 }
 
 impl Signals {
@@ -37,16 +40,35 @@ impl Signals {
                 CliError::unreachable(format!("cannot listen to signals: {error}"))
             })
         };
-        let interrupt = listen(SignalKind::interrupt())?;
-        Ok(Self { interrupt, terminate: listen(SignalKind::terminate())? })
+        let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
+        let hang_up = (!ignores_hang_up()).then(|| listen(SignalKind::hangup())).transpose()?;
+        Ok(Self { interrupt: listen(interrupt)?, terminate: listen(terminate)?, hang_up })
     }
 
     async fn next(&mut self) -> Exit {
         tokio::select! {
             _ = self.interrupt.recv() => Exit::Interrupted,
             _ = self.terminate.recv() => Exit::Terminated,
+            () = hung_up(self.hang_up.as_mut()) => Exit::HungUp,
         }
     }
+}
+
+async fn hung_up(signal: Option<&mut Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether whoever started this process wants it to outlive its terminal. To listen to the
+/// signal would take that back.
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // The first signal is the lowest bit, and SIGHUP is the first.
+    ignored.is_some_and(|mask| mask & 1 == 1)
 }
 
 /// Where following begins.
@@ -180,12 +202,6 @@ fn leave(exit: Exit, screen: &mut Screen, job: &JobHandle) -> ! {
     screen.clear();
     eprint(&format!("annals: left at once; job {} goes on with the next run", job.id()));
     std::process::exit(exit as i32)
-}
-
-fn eprint(line: &str) {
-    use std::io::Write;
-    // When stderr is closed nobody is left to be told.
-    let _ = writeln!(anstream::stderr(), "{line}");
 }
 
 fn exit_of(job: &Job, told: Option<Exit>) -> Exit {

@@ -11,7 +11,7 @@ use annals_engine::job::{
 use annals_tasks_sdk::Timestamp;
 use owo_colors::{OwoColorize, Style};
 
-use crate::cli::text::{clock, command, duration, plain, style};
+use crate::cli::text::{clock, command, due, duration, plain, style};
 
 /// Columns that ids are given at least and at most.
 const ID_WIDTH: (usize, usize) = (16, 40);
@@ -123,8 +123,8 @@ impl Teller {
                 Change::of(task(number)?, TaskStatus::Interrupted, rest)
             }
             Event::TaskWaiting { task: number, wait } => waits(task(number)?, *wait),
-            Event::RetryScheduled { task: number, due } => {
-                let rest = format!("tries again at {}", clock(*due));
+            Event::RetryScheduled { task: number, due: until } => {
+                let rest = format!("tries again at {}", due(*until));
                 Change::of(task(number)?, TaskStatus::Waiting, rest)
             }
             Event::TaskCompleted { task: number, attempt, .. } => {
@@ -192,7 +192,7 @@ impl Teller {
 
 fn waits(task: &Task, wait: Wait) -> Change<'_> {
     let rest = match wait {
-        Wait::Timer { until } => format!("until {}", clock(until)),
+        Wait::Timer { until } => format!("until {}", due(until)),
         Wait::Kind => format!("for kind {}, which is not here", task.spec.kind),
         _ => String::new(),
     };

@@ -16,6 +16,7 @@ use annals_tasks_sdk::plan::Plan;
 
 use super::args::RunArgs;
 use super::error::{CliError, Exit};
+use super::output::eprint;
 use super::{Session, store, validate};
 use choose::Choice;
 use follow::Since;
@@ -52,9 +53,18 @@ pub(super) async fn run(args: RunArgs, session: Session) -> Result<Exit, CliErro
 
 async fn choose(args: &RunArgs, session: &Session) -> Result<Choice, CliError> {
     if let Some(text) = &args.job {
-        let (engine, _, snapshot) = store::look(&session.data, text).await?;
+        let (engine, job, _) = store::look(&session.data, text).await?;
+        let choice = choose::go_on_with(&job).await?;
+        if let Some(file) = &args.file
+            && !session.json
+            && choose::differs(&engine, job.id(), &validate::read(file, None, &[]).await?).await?
+        {
+            let file = file.display().to_string();
+            let file = super::text::plain(&file);
+            eprint(&format!("{file} is not what the job was started with: the stored plan is run"));
+        }
         engine.shutdown().await?;
-        return Ok(Choice::GoOn(snapshot.job));
+        return Ok(choice);
     }
     let Some(file) = &args.file else { return Err(CliError::usage("name a plan file")) };
     let plan = validate::read(file, args.input.as_deref(), &args.set).await?;
@@ -87,7 +97,9 @@ async fn go_on(engine: &Engine, held: &Job, run: &mut Run) -> Result<(JobHandle,
     if !run.session.json {
         run.session.out.line(summary::goes_on(held));
     }
-    if let Some(command) = next(&job.snapshot().await?.job) {
+    // What the job was before anything of the store ran decides: if the start itself has found
+    // it failing, then that is news, and to try again is for the next run.
+    if let Some(command) = next(held) {
         // What was paused before it ever started is pending after its resume.
         if ask(&job, command).await? == JobStatus::Pending {
             ask(&job, Command::Execute { paused: false }).await?;
@@ -115,7 +127,11 @@ async fn ask(job: &JobHandle, command: Command) -> Result<JobStatus, CommandErro
 /// Closes the store in good order. Other jobs of it may have been going on meanwhile.
 async fn close(engine: &Engine, run: &mut Run) -> Result<(), CliError> {
     let rows = engine.jobs(None, store::PAGE).await?;
-    let others = rows.iter().filter(|row| row.active).count();
+    let mut others = 0;
+    for row in &rows {
+        // What cannot be read has not been going on.
+        others += usize::from(row.active && !store::is_damaged(engine, row).await?);
+    }
     if others > 0 && !run.session.json {
         let line =
             format!("stopping {others} other jobs of this store; they go on with the next run");

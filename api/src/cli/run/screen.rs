@@ -9,7 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Run;
 use crate::cli::output::Out;
-use crate::cli::text::{clock, duration, now, plain, tasks};
+use crate::cli::text::{due, duration, now, plain, tasks};
 
 /// More tasks than this are counted, not shown.
 const SHOWN: usize = 12;
@@ -144,7 +144,7 @@ fn waits(waiting: Option<Waiting>) -> String {
         Some(Waiting::Timer { until }) => {
             let left = until.since(now());
             let when = if left > Duration::from_mins(1) {
-                format!(" (until {})", clock(until))
+                format!(" (until {})", due(until))
             } else {
                 String::new()
             };
