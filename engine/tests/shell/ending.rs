@@ -19,6 +19,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_killed_supervisor_is_a_crash", a_killed_supervisor_is_a_crash),
     ("a_killed_engine_leaves_nothing_running", a_killed_engine_leaves_nothing_running),
     ("leftovers_without_a_supervisor_are_ended", leftovers_without_a_supervisor_are_ended),
+    ("a_copy_ends_nothing_of_the_original", a_copy_ends_nothing_of_the_original),
     ("many_forks_are_ended", many_forks_are_ended),
 ];
 
@@ -234,6 +235,37 @@ fn leftovers_without_a_supervisor_are_ended() {
         assert!(marked(&engine.marker).is_empty() && sleepers() == 0);
         assert!(end_leftovers(&engine.live, PATIENCE).unwrap().is_empty());
     }
+}
+
+fn a_copy_ends_nothing_of_the_original() {
+    let house = House::new();
+    let attempt = house.attempt();
+    let live = settings(house.folder.path()).live;
+    block_on(async {
+        let running = tokio::spawn(attempt.call(&script(&stubborn())));
+        attempt.wait_for_output("ready").await;
+        until("the attempt", || sleepers() == 7).await;
+        for options in ["-r", "-rl"] {
+            let copy = house.folder.path().join(format!("copy{options}"));
+            let copied = Command::new("cp").arg(options).arg(&live).arg(&copy).status().unwrap();
+            assert!(copied.success());
+            assert_eq!(std::fs::read_dir(&copy).unwrap().count(), 1);
+            assert_eq!(end_leftovers(&copy, PATIENCE).unwrap(), []);
+            assert_eq!(std::fs::read_dir(&copy).unwrap().count(), 0);
+        }
+        assert_eq!(sleepers(), 7);
+        assert!(!running.is_finished());
+        // The original may be anywhere, as long as it is the same folder.
+        let moved = house.folder.path().join("moved");
+        std::fs::rename(&live, &moved).unwrap();
+        let short = std::time::Duration::from_secs(2);
+        let found = tokio::task::spawn_blocking(move || end_leftovers(&moved, short));
+        let found = found.await.unwrap().unwrap();
+        assert!(found.len() == 1 && found[0].alive.is_empty(), "{found:?}");
+        assert_eq!(sleepers(), 0);
+        assert_eq!(running.await.unwrap().unwrap_err().code(), "crashed");
+    });
+    attempt.assert_gone();
 }
 
 fn many_forks_are_ended() {

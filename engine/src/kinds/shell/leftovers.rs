@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use annals_tasks_sdk::JobId;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::live::{self, Record};
+use super::live::{self, Identity, Record};
 use super::tree::{self, Stat};
 use super::wire::MARKER;
 
@@ -34,6 +34,8 @@ pub struct Leftover {
 /// uses the folder.
 ///
 /// A supervisor whose engine is gone ends its processes by itself, so most of this is waiting.
+/// A record that came here with the copy of a store is removed, and what it names is left alone:
+/// that belongs to the original.
 /// Records of attempts that are over are removed; one with `alive` processes stays. An error with
 /// one record is given when the others are done with: what they name must not run on for it.
 pub fn end_leftovers(live: &Path, timeout: Duration) -> io::Result<Vec<Leftover>> {
@@ -41,8 +43,11 @@ pub fn end_leftovers(live: &Path, timeout: Duration) -> io::Result<Vec<Leftover>
     let (mut found, mut failed) = (Vec::new(), None);
     for entry in entries(live)? {
         let Some((job, number, attempt)) = name(&entry) else { continue };
-        match end_one(&entry, deadline.min(Instant::now() + timeout / 2), deadline) {
-            Ok((ended, alive)) => found.push(Leftover { job, number, attempt, ended, alive }),
+        match end_one(live, &entry, deadline.min(Instant::now() + timeout / 2), deadline) {
+            Ok(None) => {}
+            Ok(Some((ended, alive))) => {
+                found.push(Leftover { job, number, attempt, ended, alive });
+            }
             Err(error) => {
                 failed.get_or_insert(error);
             }
@@ -51,20 +56,39 @@ pub fn end_leftovers(live: &Path, timeout: Duration) -> io::Result<Vec<Leftover>
     failed.map_or(Ok(found), Err)
 }
 
-/// Ends what one record names. Gives how many processes were ended and which are left.
-fn end_one(entry: &Path, locked: Instant, deadline: Instant) -> io::Result<(usize, Vec<i32>)> {
+/// Ends what one record names. Gives how many processes were ended and which are left, or
+/// `None` where the record is of another folder.
+fn end_one(
+    live: &Path,
+    entry: &Path,
+    locked: Instant,
+    deadline: Instant,
+) -> io::Result<Option<(usize, Vec<i32>)>> {
+    let folder = Identity::of(live)?;
+    let is_foreign =
+        |record: &Option<Record>| record.as_ref().is_some_and(|record| record.folder != folder);
+    // Before any wait: a copy by hard links shares the lock of the original.
+    if is_foreign(&read(entry)?) {
+        remove(entry)?;
+        return Ok(None);
+    }
     wait_while_locked(entry, locked)?;
-    let (ended, alive) = match Record::read(entry) {
-        Ok(Some(record)) if record.boot == live::boot()? => end(&record, deadline),
-        Ok(_) => (0, Vec::new()),
-        // The supervisor has removed it meanwhile, as its last deed.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => (0, Vec::new()),
-        Err(error) => return Err(error),
+    let (ended, alive) = match read(entry)? {
+        Some(record) if record.boot == live::boot()? => end(&record, deadline),
+        _ => (0, Vec::new()),
     };
     if alive.is_empty() {
         remove(entry)?;
     }
-    Ok((ended, alive))
+    Ok(Some((ended, alive)))
+}
+
+/// Reads a record that its supervisor may remove meanwhile, as its last deed.
+fn read(entry: &Path) -> io::Result<Option<Record>> {
+    match Record::read(entry) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        record => record,
+    }
 }
 
 /// The file name of a record.

@@ -2,12 +2,28 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::tree::Stat;
+
+/// Which folder this is, whatever its path: the device and the number in it. It stays when the
+/// folder is moved, and a copy has another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    pub(super) fn of(folder: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(folder)?;
+        Ok(Self { device: metadata.dev(), inode: metadata.ino() })
+    }
+}
 
 /// Who supervises an attempt, said so that no other process can be mistaken for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +36,9 @@ pub(super) struct Record {
     pub(super) boot: String,
     /// The value of the marker in the environment of what it started.
     pub(super) marker: PathBuf,
+    /// The folder that the record was written in. Where a store was copied, the records in the
+    /// copy name attempts of the original, which may be alive and are none of the copy's.
+    pub(super) folder: Identity,
 }
 
 impl Record {
@@ -45,7 +64,8 @@ impl Held {
     pub(super) fn leave(path: &Path, marker: &Path) -> io::Result<Self> {
         let pid = i32::try_from(std::process::id()).map_err(io::Error::other)?;
         let start = Stat::of(pid).ok_or(io::ErrorKind::Unsupported)?.start;
-        let record = Record { pid, start, boot: boot()?, marker: marker.to_owned() };
+        let folder = Identity::of(path.parent().unwrap_or(Path::new("/")))?;
+        let record = Record { pid, start, boot: boot()?, marker: marker.to_owned(), folder };
         let mut file = File::create(path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         file.write_all(&serde_json::to_vec(&record)?)?;
