@@ -17,6 +17,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_stop_during_unless_begins_nothing", a_stop_during_unless_begins_nothing),
     ("the_supervisor_outlives_polite_signals", the_supervisor_outlives_polite_signals),
     ("a_killed_supervisor_is_a_crash", a_killed_supervisor_is_a_crash),
+    ("a_stopped_supervisor_ends_too", a_stopped_supervisor_ends_too),
     ("a_killed_engine_leaves_nothing_running", a_killed_engine_leaves_nothing_running),
     ("leftovers_without_a_supervisor_are_ended", leftovers_without_a_supervisor_are_ended),
     ("a_copy_ends_nothing_of_the_original", a_copy_ends_nothing_of_the_original),
@@ -156,6 +157,27 @@ fn a_killed_supervisor_is_a_crash() {
     let text = text.replace("TAG", &tag());
     assert_eq!(house.error_of(&script(&text)).code(), "crashed");
     assert_eq!(sleepers(), 0);
+}
+
+fn a_stopped_supervisor_ends_too() {
+    let house = House::new();
+    let live = settings(house.folder.path()).live;
+    for also in ["", "; rm $ANNALS_WORK/../../../live/*"] {
+        let attempt = house.attempt();
+        let error = block_on(async {
+            let text = format!("kill -STOP $PPID{also}; {}", stubborn());
+            let running = tokio::spawn(attempt.call(&script(&text)));
+            attempt.wait_for_output("ready").await;
+            until("the attempt", || sleepers() == 7).await;
+            attempt.stop.cancel();
+            attempt.grace_over.cancel();
+            running.await.unwrap().unwrap_err()
+        });
+        assert!(error.is_cancelled());
+        attempt.assert_gone();
+        assert_eq!(sleepers(), 0);
+        assert_eq!(std::fs::read_dir(&live).unwrap().count(), 0);
+    }
 }
 
 /// The argument that makes this program an engine with one attempt that never ends.

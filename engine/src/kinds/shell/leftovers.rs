@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use annals_tasks_sdk::JobId;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::live::{self, Identity, Record};
+use super::live::{self, Identity, Record, Supervised};
 use super::tree::{self, Stat};
 use super::wire::MARKER;
 
@@ -74,7 +74,7 @@ fn end_one(
     }
     wait_while_locked(entry, locked)?;
     let (ended, alive) = match read(entry)? {
-        Some(record) if record.boot == live::boot()? => end(&record, deadline),
+        Some(record) if record.boot == live::boot()? => end(&record.supervised, deadline),
         _ => (0, Vec::new()),
     };
     if alive.is_empty() {
@@ -129,21 +129,26 @@ fn wait_while_locked(path: &Path, until: Instant) -> io::Result<()> {
     }
 }
 
-/// Kills what the record names, until nothing is left or the deadline has passed. Gives how
-/// many processes were ended and which are left.
-pub(super) fn end(record: &Record, deadline: Instant) -> (usize, Vec<i32>) {
+/// Kills a supervisor and what it supervises, until nothing is left or the deadline has passed.
+/// Gives how many processes were ended and which are left.
+pub(super) fn end(supervised: &Supervised, deadline: Instant) -> (usize, Vec<i32>) {
     let mut killed = std::collections::HashSet::new();
     let mut pause = Duration::from_millis(1);
     loop {
-        let found = processes(record);
+        let found = processes(supervised);
         let alive: Vec<i32> = found.iter().map(|(pid, _)| *pid).collect();
         if alive.is_empty() || Instant::now() > deadline {
             return (killed.len() - alive.len().min(killed.len()), alive);
         }
         // All are stopped before any is killed, so that none forks meanwhile.
-        for signal in [Signal::STOP, Signal::KILL] {
-            for (pid, handle) in &found {
-                let _ = pidfd_send_signal(handle, signal);
+        for (_, handle) in &found {
+            let _ = pidfd_send_signal(handle, Signal::STOP);
+        }
+        // The supervisor goes last: without it no one could tell what was below it.
+        let is_last = alive == [supervised.pid];
+        for (pid, handle) in &found {
+            if is_last || *pid != supervised.pid {
+                let _ = pidfd_send_signal(handle, Signal::KILL);
                 killed.insert(*pid);
             }
         }
@@ -154,18 +159,18 @@ pub(super) fn end(record: &Record, deadline: Instant) -> (usize, Vec<i32>) {
 
 /// The living processes of the attempt: the supervisor, what is below it, what is in its
 /// session, and what carries its marker.
-fn processes(record: &Record) -> Vec<(i32, OwnedFd)> {
+fn processes(of: &Supervised) -> Vec<(i32, OwnedFd)> {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
-    let supervised = record.is_alive();
-    let below = if supervised { tree::descendants_of(record.pid) } else { Vec::new() };
+    let supervised = of.is_alive();
+    let below = if supervised { tree::descendants_of(of.pid) } else { Vec::new() };
     // The number of a session is not given to a process while the session has members, so the
     // session is the supervisor's unless its number has passed to another process.
-    let in_session = Stat::of(record.pid).is_none_or(|stat| stat.start == record.start);
+    let in_session = Stat::of(of.pid).is_none_or(|stat| stat.start == of.start);
     let belongs = |pid: i32| {
         let stat = Stat::of(pid).filter(Stat::is_alive);
-        let supervisor = pid == record.pid && supervised;
-        let member = stat.is_some_and(|stat| in_session && stat.session == record.pid);
-        let known = supervisor || member || below.contains(&pid) || is_marked(pid, &record.marker);
+        let supervisor = pid == of.pid && supervised;
+        let member = stat.is_some_and(|stat| in_session && stat.session == of.pid);
+        let known = supervisor || member || below.contains(&pid) || is_marked(pid, &of.marker);
         pid != own && stat.is_some() && known
     };
     // The handle is taken first: what is found true of the process then is true of the handle.

@@ -27,15 +27,35 @@ impl Identity {
 
 /// Who supervises an attempt, said so that no other process can be mistaken for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct Supervised {
     /// The supervisor's process id, and the session of what it started.
     pub(super) pid: i32,
     /// When it started, in clock ticks since the machine did.
     pub(super) start: u64,
-    /// Which start of the machine that was.
-    pub(super) boot: String,
     /// The value of the marker in the environment of what it started.
     pub(super) marker: PathBuf,
+}
+
+impl Supervised {
+    /// What the process `pid` supervises; `None` where it is gone.
+    pub(super) fn by(pid: i32, marker: &Path) -> Option<Self> {
+        let start = Stat::of(pid)?.start;
+        Some(Self { pid, start, marker: marker.to_owned() })
+    }
+
+    /// Whether the supervisor is still there.
+    pub(super) fn is_alive(&self) -> bool {
+        Stat::of(self.pid).is_some_and(|stat| stat.start == self.start && stat.is_alive())
+    }
+}
+
+/// What a supervisor leaves for the engine's next start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    #[serde(flatten)]
+    pub(super) supervised: Supervised,
+    /// Which start of the machine its process id and its time are of.
+    pub(super) boot: String,
     /// The folder that the record was written in. Where a store was copied, the records in the
     /// copy name attempts of the original, which may be alive and are none of the copy's.
     pub(super) folder: Identity,
@@ -45,11 +65,6 @@ impl Record {
     /// Reads a record; `None` where its writer did not get that far, and so started nothing.
     pub(super) fn read(path: &Path) -> io::Result<Option<Self>> {
         Ok(serde_json::from_slice(&fs::read(path)?).ok())
-    }
-
-    /// Whether the supervisor is still there.
-    pub(super) fn is_alive(&self) -> bool {
-        Stat::of(self.pid).is_some_and(|stat| stat.start == self.start && stat.is_alive())
     }
 }
 
@@ -63,9 +78,9 @@ impl Held {
     /// Leaves a record of this process.
     pub(super) fn leave(path: &Path, marker: &Path) -> io::Result<Self> {
         let pid = i32::try_from(std::process::id()).map_err(io::Error::other)?;
-        let start = Stat::of(pid).ok_or(io::ErrorKind::Unsupported)?.start;
+        let supervised = Supervised::by(pid, marker).ok_or(io::ErrorKind::Unsupported)?;
         let folder = Identity::of(path.parent().unwrap_or(Path::new("/")))?;
-        let record = Record { pid, start, boot: boot()?, marker: marker.to_owned(), folder };
+        let record = Record { supervised, boot: boot()?, folder };
         let mut file = File::create(path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         file.write_all(&serde_json::to_vec(&record)?)?;
