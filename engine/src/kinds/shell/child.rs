@@ -41,6 +41,8 @@ const SWEEP: Duration = Duration::from_secs(2);
 pub(super) struct Kept {
     /// The last word of the supervisor; `None` where it died.
     pub(super) report: Option<Report>,
+    /// Whether all that a supervisor left behind was ended, not only what could be found.
+    pub(super) ended_all: bool,
     /// The last lines.
     pub(super) excerpt: String,
     /// Standard output as far as it was asked for; `None` where it was too long.
@@ -68,11 +70,9 @@ impl Child<'_> {
         let mut kept = Some(Vec::new());
         let talk = async {
             let report = self.talk(socket).await;
-            if report.is_none() {
-                self.sweep(child.id()).await;
-            }
+            let ended_all = report.is_some() || self.sweep(child.id()).await;
             over.cancel();
-            report
+            (report, ended_all)
         };
         let on_stdout = |bytes: &[u8]| {
             self.cx.log(Stream::Stdout, bytes);
@@ -86,12 +86,12 @@ impl Child<'_> {
             self.cx.log(Stream::Stderr, bytes);
             locked(&excerpt).push(bytes);
         };
-        let (report, (), ()) =
+        let ((report, ended_all), (), ()) =
             tokio::join!(talk, pump(stdout, &over, on_stdout), pump(stderr, &over, on_stderr));
         // It has said its last word, so this takes no time; it leaves no zombie.
         let _ = child.wait().await;
         let excerpt = locked(&excerpt).lines();
-        Ok(Kept { report, excerpt, stdout: kept })
+        Ok(Kept { report, ended_all, excerpt, stdout: kept })
     }
 
     fn start(&self) -> io::Result<(tokio::process::Child, UnixStream)> {
@@ -139,11 +139,13 @@ impl Child<'_> {
     }
 
     /// Ends a supervisor of which nothing more is to be expected, and what it has left behind.
-    /// What it is is seen from here: the script may have removed its record.
-    async fn sweep(&self, supervisor: Option<u32>) {
+    /// What it is is seen from here: the script may have removed its record. Gives whether nothing
+    /// can have been missed.
+    async fn sweep(&self, supervisor: Option<u32>) -> bool {
         let pid = supervisor.and_then(|pid| i32::try_from(pid).ok());
-        let supervised = pid.and_then(|pid| Supervised::by(pid, &self.spec.marker));
-        let Some(supervised) = supervised else { return };
+        let supervised = pid.and_then(|pid| Supervised::by(pid, self.spec));
+        let Some(supervised) = supervised else { return false };
+        let is_enclosed = supervised.cgroup.as_ref().is_some_and(|cgroup| cgroup.is_dir());
         let mut told = false;
         loop {
             let tree = supervised.clone();
@@ -161,6 +163,7 @@ impl Child<'_> {
             // One that stays is found and removed at the engine's next start.
             let _ = std::fs::remove_file(&self.spec.live);
         }
+        is_enclosed
     }
 }
 

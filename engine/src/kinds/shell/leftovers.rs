@@ -1,5 +1,6 @@
 //! Ends what attempts of an engine that was killed have left running.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use annals_tasks_sdk::JobId;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use super::cgroup;
 use super::live::{self, Identity, Record, Supervised};
 use super::tree::{self, Stat};
 use super::wire::MARKER;
@@ -132,26 +134,33 @@ fn wait_while_locked(path: &Path, until: Instant) -> io::Result<()> {
 /// Kills a supervisor and what it supervises, until nothing is left or the deadline has passed.
 /// Gives how many processes were ended and which are left.
 pub(super) fn end(supervised: &Supervised, deadline: Instant) -> (usize, Vec<i32>) {
-    let mut killed = std::collections::HashSet::new();
+    let cgroup = supervised.cgroup.as_deref();
+    let mut killed = BTreeSet::new();
     let mut pause = Duration::from_millis(1);
     loop {
         let found = processes(supervised);
-        let alive: Vec<i32> = found.iter().map(|(pid, _)| *pid).collect();
-        if alive.is_empty() || Instant::now() > deadline {
+        let enclosed = cgroup.map(cgroup::members).unwrap_or_default();
+        let alive = found.iter().map(|(pid, _)| *pid).chain(enclosed.iter().copied());
+        let alive: Vec<i32> = alive.collect::<BTreeSet<i32>>().into_iter().collect();
+        let over = alive.is_empty() && !cgroup.is_some_and(cgroup::is_populated);
+        if over || Instant::now() > deadline {
+            cgroup.filter(|_| over).inspect(|cgroup| cgroup::remove(cgroup));
             return (killed.len() - alive.len().min(killed.len()), alive);
         }
         // All are stopped before any is killed, so that none forks meanwhile.
+        cgroup.inspect(|cgroup| cgroup::freeze(cgroup));
         for (_, handle) in &found {
             let _ = pidfd_send_signal(handle, Signal::STOP);
         }
         // The supervisor goes last: without it no one could tell what was below it.
         let is_last = alive == [supervised.pid];
-        for (pid, handle) in &found {
-            if is_last || *pid != supervised.pid {
-                let _ = pidfd_send_signal(handle, Signal::KILL);
-                killed.insert(*pid);
-            }
+        let is_due = |pid: &i32| is_last || *pid != supervised.pid;
+        for (_, handle) in found.iter().filter(|(pid, _)| is_due(pid)) {
+            let _ = pidfd_send_signal(handle, Signal::KILL);
         }
+        // What is frozen does not end by itself, so no number passes to another process.
+        enclosed.into_iter().filter(is_due).for_each(|pid| tree::send(pid, Signal::KILL));
+        killed.extend(alive.into_iter().filter(is_due));
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(100));
     }

@@ -9,6 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::tree::Stat;
+use super::wire::Spec;
 
 /// Which folder this is, whatever its path: the device and the number in it. It stays when the
 /// folder is moved, and a copy has another.
@@ -34,13 +35,17 @@ pub(super) struct Supervised {
     pub(super) start: u64,
     /// The value of the marker in the environment of what it started.
     pub(super) marker: PathBuf,
+    /// The cgroup of all this, which is not there where it could not be made.
+    pub(super) cgroup: Option<PathBuf>,
 }
 
 impl Supervised {
     /// What the process `pid` supervises; `None` where it is gone.
-    pub(super) fn by(pid: i32, marker: &Path) -> Option<Self> {
+    pub(super) fn by(pid: i32, spec: &Spec) -> Option<Self> {
         let start = Stat::of(pid)?.start;
-        Some(Self { pid, start, marker: marker.to_owned() })
+        // The name is of this process alone, so it can be told before the cgroup is made.
+        let cgroup = spec.cgroups.as_ref().map(|all| all.join(format!("annals-{pid}-{start}")));
+        Some(Self { pid, start, marker: spec.marker.clone(), cgroup })
     }
 
     /// Whether the supervisor is still there.
@@ -71,20 +76,22 @@ impl Record {
 /// A record and the lock on it, held by a supervisor.
 pub(super) struct Held {
     path: PathBuf,
+    pub(super) supervised: Supervised,
     _locked: File,
 }
 
 impl Held {
     /// Leaves a record of this process.
-    pub(super) fn leave(path: &Path, marker: &Path) -> io::Result<Self> {
+    pub(super) fn leave(spec: &Spec) -> io::Result<Self> {
+        let path = &spec.live;
         let pid = i32::try_from(std::process::id()).map_err(io::Error::other)?;
-        let supervised = Supervised::by(pid, marker).ok_or(io::ErrorKind::Unsupported)?;
+        let supervised = Supervised::by(pid, spec).ok_or(io::ErrorKind::Unsupported)?;
         let folder = Identity::of(path.parent().unwrap_or(Path::new("/")))?;
         let record = Record { supervised, boot: boot()?, folder };
         let mut file = File::create(path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         file.write_all(&serde_json::to_vec(&record)?)?;
-        Ok(Self { path: path.to_owned(), _locked: file })
+        Ok(Self { path: path.clone(), supervised: record.supervised, _locked: file })
     }
 
     /// Removes the record: nothing of the attempt lives.
