@@ -9,18 +9,19 @@ use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use annals_tasks_sdk::{Stream, TaskContext};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Command;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::excerpt::Excerpt;
 use super::leftovers;
-use super::live::Record;
+use super::live::{Record, Supervised};
 use super::wire::{Order, Report, SUPERVISE, Spec};
 
 const BUFFER: usize = 64 * 1024;
@@ -29,13 +30,19 @@ const BUFFER: usize = 64 * 1024;
 /// been handed to a process that is not the attempt's.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// How long is waited for what a killed supervisor left behind.
-const SWEEP: Duration = Duration::from_secs(30);
+/// How long after the order to end everything nothing need be heard of the supervisor. Then it
+/// cannot do its work: a script may have stopped it. One that waits for the kernel says so earlier.
+const OVERDUE: Duration = Duration::from_secs(3);
+
+/// How long is swept before those that the kernel does not let go are named.
+const SWEEP: Duration = Duration::from_secs(2);
 
 /// What is kept of an attempt's output besides its log.
 pub(super) struct Kept {
     /// The last word of the supervisor; `None` where it died.
     pub(super) report: Option<Report>,
+    /// Whether all that a supervisor left behind was ended, not only what could be found.
+    pub(super) ended_all: bool,
     /// The last lines.
     pub(super) excerpt: String,
     /// Standard output as far as it was asked for; `None` where it was too long.
@@ -63,11 +70,9 @@ impl Child<'_> {
         let mut kept = Some(Vec::new());
         let talk = async {
             let report = self.talk(socket).await;
-            if report.is_none() {
-                self.sweep(child.id()).await;
-            }
+            let ended_all = report.is_some() || self.sweep(child.id()).await;
             over.cancel();
-            report
+            (report, ended_all)
         };
         let on_stdout = |bytes: &[u8]| {
             self.cx.log(Stream::Stdout, bytes);
@@ -81,12 +86,12 @@ impl Child<'_> {
             self.cx.log(Stream::Stderr, bytes);
             locked(&excerpt).push(bytes);
         };
-        let (report, (), ()) =
+        let ((report, ended_all), (), ()) =
             tokio::join!(talk, pump(stdout, &over, on_stdout), pump(stderr, &over, on_stderr));
         // It has said its last word, so this takes no time; it leaves no zombie.
         let _ = child.wait().await;
         let excerpt = locked(&excerpt).lines();
-        Ok(Kept { report, excerpt, stdout: kept })
+        Ok(Kept { report, ended_all, excerpt, stdout: kept })
     }
 
     fn start(&self) -> io::Result<(tokio::process::Child, UnixStream)> {
@@ -101,16 +106,20 @@ impl Child<'_> {
         Ok((child, UnixStream::from_std(ours)?))
     }
 
+    /// Gives the last word of the supervisor; `None` where it died or cannot do its work.
     async fn talk(&self, socket: UnixStream) -> Option<Report> {
         let (reader, mut writer) = socket.into_split();
         let mut lines = BufReader::new(reader).lines();
         send(&mut writer, self.spec).await;
-        let (mut asked, mut killed) = (false, false);
+        let (mut asked, mut killed, mut overdue) = (false, false, None);
         loop {
             // All three may be dropped half-way: a line that was read in part stays in `lines`.
             tokio::select! {
                 report = next(&mut lines) => match report {
-                    Some(Report::Stuck { pids }) => self.cx.message(stuck(&pids)),
+                    Some(Report::Stuck { pids }) => {
+                        overdue = None;
+                        self.cx.message(stuck(&pids));
+                    }
                     report => return report,
                 },
                 () = self.cx.cancelled(), if !asked => {
@@ -119,24 +128,42 @@ impl Child<'_> {
                 }
                 () = self.cx.grace_over(), if !killed => {
                     killed = true;
+                    overdue = Some(Instant::now() + OVERDUE);
                     send(&mut writer, &Order::Kill).await;
+                }
+                () = sleep_until(overdue.unwrap_or_else(Instant::now)), if overdue.is_some() => {
+                    return None;
                 }
             }
         }
     }
 
-    /// Ends what a supervisor that died has left behind.
-    async fn sweep(&self, supervisor: Option<u32>) {
-        let path = self.spec.live.clone();
+    /// Ends a supervisor of which nothing more is to be expected, and what it has left behind.
+    /// What it is is seen from here: the script may have removed its record. Gives whether nothing
+    /// can have been missed.
+    async fn sweep(&self, supervisor: Option<u32>) -> bool {
         let pid = supervisor.and_then(|pid| i32::try_from(pid).ok());
-        let sweep = move || {
-            let Ok(Some(record)) = Record::read(&path) else { return };
-            if Some(record.pid) == pid {
-                leftovers::end(&record, Instant::now() + SWEEP);
-                let _ = std::fs::remove_file(&path);
+        let supervised = pid.and_then(|pid| Supervised::by(pid, self.spec));
+        let Some(supervised) = supervised else { return false };
+        let is_enclosed = supervised.cgroup.as_ref().is_some_and(|cgroup| cgroup.is_dir());
+        let mut told = false;
+        loop {
+            let tree = supervised.clone();
+            let end = move || leftovers::end(&tree, std::time::Instant::now() + SWEEP);
+            match tokio::task::spawn_blocking(end).await {
+                Ok((_, alive)) if alive.is_empty() => break,
+                Ok((_, alive)) if !told => self.cx.message(stuck(&alive)),
+                _ => {}
             }
-        };
-        let _ = tokio::task::spawn_blocking(sweep).await;
+            told = true;
+        }
+        if let Ok(Some(record)) = Record::read(&self.spec.live)
+            && record.supervised == supervised
+        {
+            // One that stays is found and removed at the engine's next start.
+            let _ = std::fs::remove_file(&self.spec.live);
+        }
+        is_enclosed
     }
 }
 

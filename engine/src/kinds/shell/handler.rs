@@ -12,6 +12,7 @@ use async_trait::async_trait;
 
 use super::super::fields::References;
 use super::account::{self, Account};
+use super::cgroup;
 use super::child::Child;
 use super::folder::{self, Folder};
 use super::input::{self, Input, OutputFrom, Run};
@@ -79,6 +80,8 @@ pub enum ShellError {
 pub struct Shell {
     settings: ShellSettings,
     program: PathBuf,
+    /// Where attempts get cgroups.
+    cgroups: Option<PathBuf>,
 }
 
 impl Shell {
@@ -94,7 +97,7 @@ impl Shell {
         // The mode lets the users that scripts run as pass through to their job's folder.
         settings.work = prepare(&settings.work, 0o711)?;
         settings.live = prepare(&settings.live, 0o700)?;
-        Ok(Self { settings, program })
+        Ok(Self { settings, program, cgroups: cgroup::place() })
     }
 
     /// The folder with everything that the attempts of a job left behind; it may be missing.
@@ -131,6 +134,7 @@ impl Shell {
             user: account.as_ref().map(|account| (account.user, account.group)),
             live: self.settings.live.join(record),
             marker: folder.output(),
+            cgroups: self.cgroups.clone(),
         };
         Ok((folder, spec))
     }

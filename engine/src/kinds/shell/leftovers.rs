@@ -1,5 +1,6 @@
 //! Ends what attempts of an engine that was killed have left running.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,7 +11,8 @@ use std::time::{Duration, Instant};
 use annals_tasks_sdk::JobId;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::live::{self, Record};
+use super::cgroup;
+use super::live::{self, Identity, Record, Supervised};
 use super::tree::{self, Stat};
 use super::wire::MARKER;
 
@@ -34,6 +36,8 @@ pub struct Leftover {
 /// uses the folder.
 ///
 /// A supervisor whose engine is gone ends its processes by itself, so most of this is waiting.
+/// A record that came here with the copy of a store is removed, and what it names is left alone:
+/// that belongs to the original.
 /// Records of attempts that are over are removed; one with `alive` processes stays. An error with
 /// one record is given when the others are done with: what they name must not run on for it.
 pub fn end_leftovers(live: &Path, timeout: Duration) -> io::Result<Vec<Leftover>> {
@@ -41,8 +45,11 @@ pub fn end_leftovers(live: &Path, timeout: Duration) -> io::Result<Vec<Leftover>
     let (mut found, mut failed) = (Vec::new(), None);
     for entry in entries(live)? {
         let Some((job, number, attempt)) = name(&entry) else { continue };
-        match end_one(&entry, deadline.min(Instant::now() + timeout / 2), deadline) {
-            Ok((ended, alive)) => found.push(Leftover { job, number, attempt, ended, alive }),
+        match end_one(live, &entry, deadline.min(Instant::now() + timeout / 2), deadline) {
+            Ok(None) => {}
+            Ok(Some((ended, alive))) => {
+                found.push(Leftover { job, number, attempt, ended, alive });
+            }
             Err(error) => {
                 failed.get_or_insert(error);
             }
@@ -51,20 +58,39 @@ pub fn end_leftovers(live: &Path, timeout: Duration) -> io::Result<Vec<Leftover>
     failed.map_or(Ok(found), Err)
 }
 
-/// Ends what one record names. Gives how many processes were ended and which are left.
-fn end_one(entry: &Path, locked: Instant, deadline: Instant) -> io::Result<(usize, Vec<i32>)> {
+/// Ends what one record names. Gives how many processes were ended and which are left, or
+/// `None` where the record is of another folder.
+fn end_one(
+    live: &Path,
+    entry: &Path,
+    locked: Instant,
+    deadline: Instant,
+) -> io::Result<Option<(usize, Vec<i32>)>> {
+    let folder = Identity::of(live)?;
+    let is_foreign =
+        |record: &Option<Record>| record.as_ref().is_some_and(|record| record.folder != folder);
+    // Before any wait: a copy by hard links shares the lock of the original.
+    if is_foreign(&read(entry)?) {
+        remove(entry)?;
+        return Ok(None);
+    }
     wait_while_locked(entry, locked)?;
-    let (ended, alive) = match Record::read(entry) {
-        Ok(Some(record)) if record.boot == live::boot()? => end(&record, deadline),
-        Ok(_) => (0, Vec::new()),
-        // The supervisor has removed it meanwhile, as its last deed.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => (0, Vec::new()),
-        Err(error) => return Err(error),
+    let (ended, alive) = match read(entry)? {
+        Some(record) if record.boot == live::boot()? => end(&record.supervised, deadline),
+        _ => (0, Vec::new()),
     };
     if alive.is_empty() {
         remove(entry)?;
     }
-    Ok((ended, alive))
+    Ok(Some((ended, alive)))
+}
+
+/// Reads a record that its supervisor may remove meanwhile, as its last deed.
+fn read(entry: &Path) -> io::Result<Option<Record>> {
+    match Record::read(entry) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        record => record,
+    }
 }
 
 /// The file name of a record.
@@ -105,24 +131,36 @@ fn wait_while_locked(path: &Path, until: Instant) -> io::Result<()> {
     }
 }
 
-/// Kills what the record names, until nothing is left or the deadline has passed. Gives how
-/// many processes were ended and which are left.
-pub(super) fn end(record: &Record, deadline: Instant) -> (usize, Vec<i32>) {
-    let mut killed = std::collections::HashSet::new();
+/// Kills a supervisor and what it supervises, until nothing is left or the deadline has passed.
+/// Gives how many processes were ended and which are left.
+pub(super) fn end(supervised: &Supervised, deadline: Instant) -> (usize, Vec<i32>) {
+    let cgroup = supervised.cgroup.as_deref();
+    let mut killed = BTreeSet::new();
     let mut pause = Duration::from_millis(1);
     loop {
-        let found = processes(record);
-        let alive: Vec<i32> = found.iter().map(|(pid, _)| *pid).collect();
-        if alive.is_empty() || Instant::now() > deadline {
+        let found = processes(supervised);
+        let enclosed = cgroup.map(cgroup::members).unwrap_or_default();
+        let alive = found.iter().map(|(pid, _)| *pid).chain(enclosed.iter().copied());
+        let alive: Vec<i32> = alive.collect::<BTreeSet<i32>>().into_iter().collect();
+        let over = alive.is_empty() && !cgroup.is_some_and(cgroup::is_populated);
+        if over || Instant::now() > deadline {
+            cgroup.filter(|_| over).inspect(|cgroup| cgroup::remove(cgroup));
             return (killed.len() - alive.len().min(killed.len()), alive);
         }
         // All are stopped before any is killed, so that none forks meanwhile.
-        for signal in [Signal::STOP, Signal::KILL] {
-            for (pid, handle) in &found {
-                let _ = pidfd_send_signal(handle, signal);
-                killed.insert(*pid);
-            }
+        cgroup.inspect(|cgroup| cgroup::freeze(cgroup));
+        for (_, handle) in &found {
+            let _ = pidfd_send_signal(handle, Signal::STOP);
         }
+        // The supervisor goes last: without it no one could tell what was below it.
+        let is_last = alive == [supervised.pid];
+        let is_due = |pid: &i32| is_last || *pid != supervised.pid;
+        for (_, handle) in found.iter().filter(|(pid, _)| is_due(pid)) {
+            let _ = pidfd_send_signal(handle, Signal::KILL);
+        }
+        // What is frozen does not end by itself, so no number passes to another process.
+        enclosed.into_iter().filter(is_due).for_each(|pid| tree::send(pid, Signal::KILL));
+        killed.extend(alive.into_iter().filter(is_due));
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(100));
     }
@@ -130,18 +168,18 @@ pub(super) fn end(record: &Record, deadline: Instant) -> (usize, Vec<i32>) {
 
 /// The living processes of the attempt: the supervisor, what is below it, what is in its
 /// session, and what carries its marker.
-fn processes(record: &Record) -> Vec<(i32, OwnedFd)> {
+fn processes(of: &Supervised) -> Vec<(i32, OwnedFd)> {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
-    let supervised = record.is_alive();
-    let below = if supervised { tree::descendants_of(record.pid) } else { Vec::new() };
+    let supervised = of.is_alive();
+    let below = if supervised { tree::descendants_of(of.pid) } else { Vec::new() };
     // The number of a session is not given to a process while the session has members, so the
     // session is the supervisor's unless its number has passed to another process.
-    let in_session = Stat::of(record.pid).is_none_or(|stat| stat.start == record.start);
+    let in_session = Stat::of(of.pid).is_none_or(|stat| stat.start == of.start);
     let belongs = |pid: i32| {
         let stat = Stat::of(pid).filter(Stat::is_alive);
-        let supervisor = pid == record.pid && supervised;
-        let member = stat.is_some_and(|stat| in_session && stat.session == record.pid);
-        let known = supervisor || member || below.contains(&pid) || is_marked(pid, &record.marker);
+        let supervisor = pid == of.pid && supervised;
+        let member = stat.is_some_and(|stat| in_session && stat.session == of.pid);
+        let known = supervisor || member || below.contains(&pid) || is_marked(pid, &of.marker);
         pid != own && stat.is_some() && known
     };
     // The handle is taken first: what is found true of the process then is true of the handle.

@@ -2,30 +2,50 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::tree::Stat;
+use super::wire::Spec;
+
+/// Which folder this is, whatever its path: the device and the number in it. It stays when the
+/// folder is moved, and a copy has another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    pub(super) fn of(folder: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(folder)?;
+        Ok(Self { device: metadata.dev(), inode: metadata.ino() })
+    }
+}
 
 /// Who supervises an attempt, said so that no other process can be mistaken for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct Supervised {
     /// The supervisor's process id, and the session of what it started.
     pub(super) pid: i32,
     /// When it started, in clock ticks since the machine did.
     pub(super) start: u64,
-    /// Which start of the machine that was.
-    pub(super) boot: String,
     /// The value of the marker in the environment of what it started.
     pub(super) marker: PathBuf,
+    /// The cgroup of all this, which is not there where it could not be made.
+    pub(super) cgroup: Option<PathBuf>,
 }
 
-impl Record {
-    /// Reads a record; `None` where its writer did not get that far, and so started nothing.
-    pub(super) fn read(path: &Path) -> io::Result<Option<Self>> {
-        Ok(serde_json::from_slice(&fs::read(path)?).ok())
+impl Supervised {
+    /// What the process `pid` supervises; `None` where it is gone.
+    pub(super) fn by(pid: i32, spec: &Spec) -> Option<Self> {
+        let start = Stat::of(pid)?.start;
+        // The name is of this process alone, so it can be told before the cgroup is made.
+        let cgroup = spec.cgroups.as_ref().map(|all| all.join(format!("annals-{pid}-{start}")));
+        Some(Self { pid, start, marker: spec.marker.clone(), cgroup })
     }
 
     /// Whether the supervisor is still there.
@@ -34,22 +54,44 @@ impl Record {
     }
 }
 
+/// What a supervisor leaves for the engine's next start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    #[serde(flatten)]
+    pub(super) supervised: Supervised,
+    /// Which start of the machine its process id and its time are of.
+    pub(super) boot: String,
+    /// The folder that the record was written in. Where a store was copied, the records in the
+    /// copy name attempts of the original, which may be alive and are none of the copy's.
+    pub(super) folder: Identity,
+}
+
+impl Record {
+    /// Reads a record; `None` where its writer did not get that far, and so started nothing.
+    pub(super) fn read(path: &Path) -> io::Result<Option<Self>> {
+        Ok(serde_json::from_slice(&fs::read(path)?).ok())
+    }
+}
+
 /// A record and the lock on it, held by a supervisor.
 pub(super) struct Held {
     path: PathBuf,
+    pub(super) supervised: Supervised,
     _locked: File,
 }
 
 impl Held {
     /// Leaves a record of this process.
-    pub(super) fn leave(path: &Path, marker: &Path) -> io::Result<Self> {
+    pub(super) fn leave(spec: &Spec) -> io::Result<Self> {
+        let path = &spec.live;
         let pid = i32::try_from(std::process::id()).map_err(io::Error::other)?;
-        let start = Stat::of(pid).ok_or(io::ErrorKind::Unsupported)?.start;
-        let record = Record { pid, start, boot: boot()?, marker: marker.to_owned() };
+        let supervised = Supervised::by(pid, spec).ok_or(io::ErrorKind::Unsupported)?;
+        let folder = Identity::of(path.parent().unwrap_or(Path::new("/")))?;
+        let record = Record { supervised, boot: boot()?, folder };
         let mut file = File::create(path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         file.write_all(&serde_json::to_vec(&record)?)?;
-        Ok(Self { path: path.to_owned(), _locked: file })
+        Ok(Self { path: path.clone(), supervised: record.supervised, _locked: file })
     }
 
     /// Removes the record: nothing of the attempt lives.

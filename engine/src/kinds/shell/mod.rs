@@ -5,6 +5,8 @@
 //! input, a clean environment, no descriptors but 0 to 2, and a work folder that the attempts
 //! of its job share. When it counts as over, no process of it lives: not one in the background,
 //! not one in a session of its own.
+//! Only where its supervisor was killed, and no cgroup could be made for the attempt, can a
+//! process that has left both its session and its environment stay unfound.
 //!
 //! The output is what the attempt wrote as JSON to the file `ANNALS_OUTPUT`; an object, or
 //! nothing, gets `exit_code` added (`signal` where a signal ended the attempt), unless the
@@ -14,6 +16,7 @@
 //! Nothing here puts limits on memory or on processor time.
 
 mod account;
+mod cgroup;
 mod child;
 mod excerpt;
 mod folder;

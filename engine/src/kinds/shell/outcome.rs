@@ -31,8 +31,13 @@ impl Outcome<'_> {
             Some(Report::Failed { message }) => Err(spawn_failed(message)),
             _ if cx.token().is_cancelled() => Err(TaskError::cancelled()),
             _ => {
-                let message = "the supervisor of the attempt died, and its processes with it";
-                Err(TaskError::new("crashed", with_excerpt(message, &kept.excerpt)))
+                let processes = if kept.ended_all {
+                    ", and its processes with it"
+                } else {
+                    "; what could be found of its processes was ended"
+                };
+                let message = format!("the supervisor of the attempt died{processes}");
+                Err(TaskError::new("crashed", with_excerpt(&message, &kept.excerpt)))
             }
         }
     }

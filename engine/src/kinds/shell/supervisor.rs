@@ -18,6 +18,7 @@ use rustix::process::{
     wait,
 };
 
+use super::cgroup;
 use super::live;
 use super::tree::{self, Stat};
 use super::wire::{Order, Report, Spec};
@@ -48,7 +49,7 @@ fn supervise(socket: UnixStream) -> io::Result<()> {
     let Some(spec) = orders.first_line()? else { return Ok(()) };
     let spec: Spec = serde_json::from_slice(&spec)?;
     // The record comes first: what runs without one could not be found after a crash.
-    let record = match live::Held::leave(&spec.live, &spec.marker) {
+    let record = match live::Held::leave(&spec) {
         Ok(record) => record,
         Err(error) => {
             let place = spec.live.display();
@@ -56,9 +57,14 @@ fn supervise(socket: UnixStream) -> io::Result<()> {
             return orders.report(&Report::Failed { message });
         }
     };
+    let cgroup = record.supervised.cgroup.clone();
+    let cgroup = cgroup.filter(|cgroup| cgroup::enter(cgroup).is_ok());
     let mut supervisor =
         Supervisor { orders, children, stopping: false, asked: false, killed: false };
     let report = supervisor.run(&spec);
+    if let Some(cgroup) = cgroup {
+        cgroup::leave(&cgroup);
+    }
     record.remove();
     supervisor.orders.report(&report)
 }

@@ -36,6 +36,8 @@ pub(super) struct Spec {
     pub(super) live: PathBuf,
     /// The value of the [`MARKER`].
     pub(super) marker: PathBuf,
+    /// Where to make a cgroup for the attempt.
+    pub(super) cgroups: Option<PathBuf>,
 }
 
 /// What the engine asks for while a supervisor runs.
