@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 
 use std::time::Instant;
 
-use annals_engine::job::Origin;
-use annals_engine::log::{Durable, EventLog, Head, Options, RedbLog, Row, Ticket, Writer};
+use annals_engine::job::{Origin, Recorded};
+use annals_engine::log::{Durable, EventLog, Head, Options, RedbLog, Ticket, Writer, encode_row};
 use annals_engine::{Engine, Submission};
 use annals_tasks_sdk::JobId;
 use annals_tasks_sdk::plan::Plan;
@@ -66,8 +66,8 @@ async fn beside_the_model(in_flight: usize, jobs: usize) {
     );
 }
 
-/// The rows that the engine writes for one job.
-async fn rows_of_a_job() -> Vec<(u32, Vec<u8>)> {
+/// The events that the engine writes for one job, by row.
+async fn rows_of_a_job() -> Vec<Vec<Recorded>> {
     let folder = tempfile::tempdir().expect("a folder");
     let engine = Engine::open(folder.path()).start().await.expect("an engine");
     let job = submit(&engine, chain(10)).await;
@@ -84,12 +84,7 @@ async fn rows_of_a_job() -> Vec<(u32, Vec<u8>)> {
         0,
     )
     .expect("rows");
-    let rows = read.iter().map(|row| {
-        let encoded = annals_engine::log::encode_row(row.job, &row.before, &row.events, Vec::new());
-        let (encoded, _) = encoded.expect("a row");
-        (encoded.events, encoded.bytes)
-    });
-    let rows: Vec<_> = rows.collect();
+    let rows: Vec<_> = read.into_iter().map(|row| row.events).collect();
     assert_eq!(rows.len(), 11, "one row for the submission and one for each task");
     engine.shutdown().await.expect("an end");
     rows
@@ -99,9 +94,10 @@ async fn submit(engine: &Engine, plan: Plan) -> annals_engine::JobHandle {
     engine.submit_plan(Submission::new(plan, Origin::actor("bench"))).await.expect("a job")
 }
 
-/// Eleven durable steps per job and nothing else: a client per job in flight appends a row, waits
-/// until its group commit is durable, and appends the next.
-async fn model(rows: &Arc<Vec<(u32, Vec<u8>)>>, in_flight: usize, jobs: usize) -> Figures {
+/// Eleven durable steps per job and nothing else: a client per job in flight makes the records of
+/// a row, chained by their hashes, appends it, waits until its group commit is durable, and goes on
+/// to the next.
+async fn model(rows: &Arc<Vec<Vec<Recorded>>>, in_flight: usize, jobs: usize) -> Figures {
     let folder = tempfile::tempdir().expect("a folder");
     let options = Options { create: true, ..Options::default() };
     let log: Box<dyn EventLog> =
@@ -114,8 +110,9 @@ async fn model(rows: &Arc<Vec<(u32, Vec<u8>)>>, in_flight: usize, jobs: usize) -
         let (writer, waiting, rows) = (writer.clone(), Arc::clone(&waiting), Arc::clone(rows));
         tokio::spawn(async move {
             for job in (client..jobs).step_by(in_flight) {
-                for (events, bytes) in rows.iter() {
-                    waiting.append(&writer, job, *events, bytes.clone()).await;
+                let (job, mut head) = (JobId::from_u128(job as u128 + 1), Head::default());
+                for events in rows.iter() {
+                    waiting.append(&writer, job, &mut head, events).await;
                 }
             }
         })
@@ -134,9 +131,9 @@ async fn model(rows: &Arc<Vec<(u32, Vec<u8>)>>, in_flight: usize, jobs: usize) -
 struct Waiting(Mutex<VecDeque<(Ticket, oneshot::Sender<()>)>>);
 
 impl Waiting {
-    async fn append(&self, writer: &Writer, job: usize, events: u32, bytes: Vec<u8>) {
-        let (job, position) = (JobId::from_u128(job as u128), Head::default().row);
-        let mut row = [Row { job, position, events, bytes, values: Vec::new() }];
+    async fn append(&self, writer: &Writer, job: JobId, head: &mut Head, events: &[Recorded]) {
+        let (row, hash) = encode_row(job, head, events, Vec::new()).expect("a row");
+        let mut row = [row];
         let (tell, durable) = oneshot::channel();
         {
             // Under one lock, so that the order of the queue is that of the tickets.
@@ -145,6 +142,8 @@ impl Waiting {
             waiting.push_back((ticket, tell));
         }
         durable.await.expect("the row is durable");
+        let seq = head.seq + events.len() as u64;
+        *head = Head { row: row[0].position, seq, hash };
     }
 
     fn tell(&self, outcome: &Durable) {
