@@ -105,7 +105,8 @@ async fn model(rows: &Arc<Vec<Vec<Recorded>>>, in_flight: usize, jobs: usize) ->
         Box::new(RedbLog::open(&folder.path().join("store"), &options).expect("a store"));
     let waiting = Arc::new(Waiting::default());
     let done = Arc::clone(&waiting);
-    let writer = Writer::start(log, Arc::new(move |_, outcome| done.tell(&outcome)));
+    let writer =
+        Writer::start(log, Arc::new(move |_, outcome| done.tell(&outcome))).expect("a thread");
     let (cpu, start) = (cpu_seconds(), Instant::now());
     let clients = (0..in_flight).map(|client| {
         let (writer, waiting, rows) = (writer.clone(), Arc::clone(&waiting), Arc::clone(rows));

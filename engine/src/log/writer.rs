@@ -133,14 +133,13 @@ impl Queue {
 }
 
 impl Writer {
-    /// Starts the thread that writes `log`.
-    pub fn start(log: Box<dyn EventLog>, done: Done) -> Self {
+    /// Starts the thread that writes `log`; fails where the system gives no thread.
+    pub fn start(log: Box<dyn EventLog>, done: Done) -> std::io::Result<Self> {
         let (writer, mut committer) = Self::by_hand(log, done);
         let thread = std::thread::Builder::new().name("annals-log".into());
-        // Without this one thread there is no engine, and nobody to answer.
-        let thread = thread.spawn(move || committer.run()).expect("a thread can be started");
+        let thread = thread.spawn(move || committer.run())?;
         *writer.0.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        writer
+        Ok(writer)
     }
 
     /// A writer without a thread: its owner calls [`Committer::commit_next`].
@@ -164,8 +163,8 @@ impl Writer {
     /// Hands rows over, at most one for each job. Sets their positions and takes their bytes and
     /// values; the rest of each row stays with the caller.
     ///
-    /// What is submitted together becomes durable together. The queue has no limit: whoever
-    /// takes work in looks at [`WriterStats::waiting`].
+    /// What is submitted together becomes durable together. The queue has no limit of its own:
+    /// the runtime lets in so many requests as it has permits, each held until its answer.
     pub fn submit(&self, source: usize, rows: &mut [Row]) -> Result<Ticket, Stopped> {
         let mut queue = self.0.shared.queue();
         queue.open()?;

@@ -249,7 +249,8 @@ impl Builder {
             .map_err(|source| StartError::Io { what: "cannot start threads".into(), source })?;
         let (inboxes, receivers): (Vec<_>, Vec<_>) = (0..self.loops).map(|_| inbox()).unzip();
         let inboxes = Arc::new(inboxes);
-        let writer = Writer::start(log, notify(&inboxes));
+        let writer = Writer::start(log, notify(&inboxes))
+            .map_err(|source| StartError::Io { what: "cannot start threads".into(), source })?;
         writer.gather();
         let shared = Arc::new(Shared {
             clock: self.clock,

@@ -119,7 +119,7 @@ fn a_failure_ends_everything() {
 fn closing_writes_what_waits() {
     let disk = MemoryDisk::new();
     let (answers, done) = answers();
-    let writer = Writer::start(Box::new(disk.open()), done);
+    let writer = Writer::start(Box::new(disk.open()), done).unwrap();
     for id in 1..=100 {
         writer.submit(0, &mut [row(&Job::new(id), 1)]).unwrap();
     }
@@ -134,7 +134,7 @@ fn closing_writes_what_waits() {
 fn the_last_writer_that_is_dropped_ends_the_thread() {
     let disk = MemoryDisk::new();
     let (answers, done) = answers();
-    let writer = Writer::start(Box::new(disk.open()), done);
+    let writer = Writer::start(Box::new(disk.open()), done).unwrap();
     writer.submit(0, &mut [row(&Job::new(1), 1)]).unwrap();
     drop(writer);
     // The thread holds the only other reference to the list of answers until it ends.
@@ -146,7 +146,7 @@ fn the_last_writer_that_is_dropped_ends_the_thread() {
 fn threads_that_submit_at_once_keep_their_order() {
     let disk = MemoryDisk::new();
     let (_, done) = answers();
-    let writer = Writer::start(Box::new(disk.open()), done);
+    let writer = Writer::start(Box::new(disk.open()), done).unwrap();
     std::thread::scope(|scope| {
         for source in 0..4 {
             let writer = writer.clone();
@@ -206,7 +206,7 @@ impl EventLog for Counted {
 fn idle_work_is_done_once_after_the_last_commit() {
     let count = Arc::new(Mutex::new(0));
     let log = Counted(Box::new(MemoryDisk::new().open()), count.clone());
-    let writer = Writer::start(Box::new(log), answers().1);
+    let writer = Writer::start(Box::new(log), answers().1).unwrap();
     for id in 1..=3 {
         writer.submit(0, &mut [row(&Job::new(id), 1)]).unwrap();
     }
