@@ -9,7 +9,7 @@ use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{EventLog, JobRow, LogError, Position, Row};
 
@@ -21,9 +21,6 @@ const BYTES_MAX: u64 = 1 << 20;
 
 /// After this long without work the log may do its idle work.
 const IDLE: Duration = Duration::from_secs(1);
-
-/// The next commit waits for the sources of the last one no longer than this.
-const GATHER_MAX: Duration = Duration::from_millis(4);
 
 /// Called after each commit, once for each source that had rows in it.
 pub type Done = Arc<dyn Fn(usize, Durable) + Send + Sync>;
@@ -85,10 +82,6 @@ struct Queue {
     next: Position,
     tickets: u64,
     end: End,
-    /// How many events wait.
-    events: u64,
-    /// Sources that were told of the last commit and may be about to submit what follows on it.
-    awaited: Option<BTreeSet<usize>>,
 }
 
 enum Item {
@@ -145,8 +138,7 @@ impl Writer {
     /// A writer without a thread: its owner calls [`Committer::commit_next`].
     pub fn by_hand(log: Box<dyn EventLog>, done: Done) -> (Self, Committer) {
         let next = log.reader().next_position();
-        let (items, end) = (VecDeque::new(), End::Open);
-        let queue = Queue { items, next, tickets: 0, end, events: 0, awaited: None };
+        let queue = Queue { items: VecDeque::new(), next, tickets: 0, end: End::Open };
         let shared = Arc::new(Shared {
             queue: Mutex::new(queue),
             wake: Condvar::new(),
@@ -179,7 +171,6 @@ impl Writer {
             taken.push(Row { job, position, events, bytes, values });
         }
         queue.tickets += 1;
-        queue.events += events;
         let ticket = Ticket(queue.tickets);
         queue.push(Item::Rows { source, ticket, rows: taken, events, bytes });
         drop(queue);
@@ -200,28 +191,6 @@ impl Writer {
     /// The position that the next row gets.
     pub fn next_position(&self) -> Position {
         self.0.shared.queue().next
-    }
-
-    /// From now on the next commit waits for those who were told of the last one until they
-    /// [`go`](Self::go) on, for at most half of what that commit took.
-    ///
-    /// Where each step of many jobs follows on the commit of the one before, half of them would
-    /// otherwise always be written while the other half waits: twice as many commits for the same
-    /// steps.
-    pub fn gather(&self) {
-        self.0.shared.queue().awaited.get_or_insert_default();
-    }
-
-    /// Says that a source has submitted what follows on the last commit that it was told of.
-    pub fn go(&self, source: usize) {
-        let mut queue = self.0.shared.queue();
-        if let Some(awaited) = &mut queue.awaited
-            && awaited.remove(&source)
-            && awaited.is_empty()
-        {
-            drop(queue);
-            self.0.shared.wake.notify_one();
-        }
     }
 
     /// What the writer has done so far.
@@ -298,7 +267,6 @@ impl Committer {
             log.checkpoint(&rows, upto)
         } else {
             let batch = Batch::take(&mut queue.items);
-            queue.events -= batch.events;
             let closing = matches!(queue.end, End::Closing);
             drop(queue);
             if batch.sources.is_empty() {
@@ -330,9 +298,6 @@ impl Committer {
         self.shared.commits.fetch_add(1, Ordering::Relaxed);
         self.shared.events.fetch_add(batch.events, Ordering::Relaxed);
         self.shared.bytes.fetch_add(batch.bytes, Ordering::Relaxed);
-        if let Some(awaited) = &mut self.shared.queue().awaited {
-            awaited.extend(batch.sources.keys());
-        }
         for (source, ticket) in batch.sources {
             (self.done)(source, Durable::UpTo(ticket));
         }
@@ -364,29 +329,14 @@ impl Committer {
 
     fn run(&mut self) {
         loop {
-            let began = Instant::now();
             match self.commit_next() {
-                Worked::Committed => self.gather(began.elapsed()),
+                Worked::Committed => {}
                 Worked::Ended => return,
                 Worked::Nothing if self.rest() => {}
                 Worked::Nothing => {
                     self.idle();
                 }
             }
-        }
-    }
-
-    /// Waits for those who were told of a commit, unless a full one waits already.
-    fn gather(&self, took: Duration) {
-        let queue = self.shared.queue();
-        let alone = |queue: &mut Queue| {
-            let awaits = queue.awaited.as_ref().is_some_and(|awaited| !awaited.is_empty());
-            awaits && queue.events < EVENTS_MAX && matches!(queue.end, End::Open)
-        };
-        let limit = (took / 2).min(GATHER_MAX);
-        let waited = self.shared.wake.wait_timeout_while(queue, limit, alone);
-        if let Some(awaited) = &mut waited.unwrap_or_else(PoisonError::into_inner).0.awaited {
-            awaited.clear();
         }
     }
 

@@ -109,10 +109,6 @@ impl Loop {
     /// Starts the attempts of a turn together: one hand-over to the other threads, not one each.
     pub(super) fn start_attempts(&mut self) {
         self.started = self.starting.len();
-        if let Some(expected) = self.expected.as_mut().filter(|_| self.started > 0) {
-            // The last few may take their time.
-            *expected = (self.started, self.started / 16);
-        }
         let tasks = &self.shared.tasks;
         if let [_] = self.starting[..] {
             self.starting.drain(..).for_each(|attempt| drop(tasks.spawn(attempt.run())));
@@ -123,15 +119,6 @@ impl Loop {
                     tokio::spawn(attempt.run());
                 }
             });
-        }
-    }
-
-    /// Tells the writer that what follows on its last commit has been submitted, or is not worth
-    /// waiting for.
-    pub(super) fn let_writer_go(&mut self) {
-        if self.expected.is_some_and(|(left, enough)| left <= enough) {
-            self.expected = None;
-            self.shared.writer.go(self.index);
         }
     }
 

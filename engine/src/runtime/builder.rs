@@ -251,7 +251,6 @@ impl Builder {
         let inboxes = Arc::new(inboxes);
         let writer = Writer::start(log, notify(&inboxes))
             .map_err(|source| StartError::Io { what: "cannot start threads".into(), source })?;
-        writer.gather();
         let shared = Arc::new(Shared {
             clock: self.clock,
             registry: self.registry,

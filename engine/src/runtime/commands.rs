@@ -252,9 +252,6 @@ impl Loop {
     pub(super) fn on_report(&mut self, id: JobId, report: Report) {
         if let Report::Ended { task, attempt, .. } = &report {
             self.attempt_is_over(id, *task, *attempt);
-            if let Some((left, _)) = &mut self.expected {
-                *left = left.saturating_sub(1);
-            }
         }
         self.report(id, report);
         self.touch(id);

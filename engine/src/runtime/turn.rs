@@ -81,10 +81,6 @@ pub(super) struct Loop {
     pub(super) live: usize,
     /// How many attempts the last turn started.
     pub(super) started: usize,
-    /// Attempts that the last durable commit started and that have not reported yet, and how many
-    /// of them may be left when the writer is told not to wait for the others; `None` where it
-    /// was told.
-    pub(super) expected: Option<(usize, usize)>,
     pub(super) loaded: usize,
     pub(super) dispatching: bool,
     pub(super) quiet: Vec<Reply<()>>,
@@ -117,7 +113,6 @@ impl Loop {
             orphans: Vec::new(),
             live: 0,
             started: 0,
-            expected: None,
             loaded: 0,
             // Until recovery is over nothing starts.
             dispatching: false,
@@ -163,7 +158,6 @@ impl Loop {
         self.submit();
         self.act();
         self.start_attempts();
-        self.let_writer_go();
         self.hand_in_views();
         self.tell_if_quiet();
     }
@@ -199,10 +193,7 @@ impl Loop {
                 self.on_checkpoint(job, task, attempt, &value, reply);
             }
             Message::Granted(waiter) => self.granted.push_back(waiter),
-            Message::Durable(Durable::UpTo(ticket)) => {
-                self.durable = ticket;
-                self.expected = Some((0, 0));
-            }
+            Message::Durable(Durable::UpTo(ticket)) => self.durable = ticket,
             Message::Durable(Durable::Failed(error)) => self.fail(Some(error)),
             Message::Views(round) => self.rounds.push(round),
             Message::Recover { reply } => self.on_recover(reply),
