@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use annals_tasks_sdk::{JobId, Timestamp};
 
@@ -14,8 +13,8 @@ use super::agenda::Agenda;
 use super::attempt::Attempt;
 use super::broken::stop_all;
 use super::engine::Shared;
-use super::error::{EngineError, JobError};
-use super::executor::{Entries, Entry, Parked, Running};
+use super::error::EngineError;
+use super::executor::{Entries, Entry, Running};
 use super::ids::{JobMap, JobSet};
 use super::message::{Message, Reply};
 use super::pool::Waiter;
@@ -26,8 +25,6 @@ use crate::log::{Durable, Head, JobRow, LogError, Position, Row, Stopped, Ticket
 
 /// So many messages make a turn at most.
 pub(super) const TURN_MAX: usize = 4096;
-/// When the log could not be read, it is tried again after this time.
-const READ_AGAIN: Duration = Duration::from_secs(10);
 /// Stands for the commit of the present turn until that is known.
 pub(super) const THIS_TURN: Ticket = Ticket(u64::MAX);
 
@@ -128,12 +125,6 @@ impl Loop {
         self.entries.insert(job, entry);
     }
 
-    /// Takes over the row of a job that the views do not have.
-    pub(super) fn note(&mut self, row: JobRow) {
-        self.dirty.insert(row.job);
-        self.rows.insert(row.job, row);
-    }
-
     /// Takes a turn over these messages.
     pub(super) fn turn(&mut self, messages: impl Iterator<Item = Message>) {
         self.now = self.shared.clock.now();
@@ -223,34 +214,6 @@ impl Loop {
     fn on_close(&mut self) {
         self.closed = true;
         self.dispatching = false;
-    }
-
-    /// Notes that a job must be reconciled in this turn.
-    pub(super) fn touch(&mut self, job: JobId) {
-        if let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job)
-            && !std::mem::replace(&mut executor.touched, true)
-        {
-            self.touched.push_back(job);
-        } else if matches!(self.entries.get(&job), Some(Entry::Parked(_))) {
-            match self.load(job) {
-                Ok(_) => self.touch(job),
-                // Whoever asks for it hears the same.
-                Err(error) => {
-                    tracing::error!(%error, "a job that is due cannot be loaded");
-                    match error {
-                        JobError::Engine(_) => {
-                            self.agenda.set(job, Some(self.now.plus(READ_AGAIN)));
-                        }
-                        // Nothing would look at it again, so it must not seem to go on.
-                        JobError::Unreadable { why, .. } => {
-                            self.entries.remove(&job);
-                            self.broken.insert(job, why);
-                        }
-                        JobError::NotFound(_) => {}
-                    }
-                }
-            }
-        }
     }
 
     pub(super) fn context(&self, origin: Origin) -> Context {
@@ -372,30 +335,6 @@ impl Loop {
             self.shared.begin_views_round();
         }
         Ok(ticket)
-    }
-
-    /// Lets go of a job that has nothing to do: an ended one, or one of too many that wait.
-    pub(super) fn settle_down(&mut self, id: JobId) {
-        let Some(Entry::Loaded(executor)) = self.entries.get(&id) else { return };
-        if executor.ticket > self.durable || !executor.is_idle() {
-            return;
-        }
-        let ended = executor.job.status().is_ended();
-        let waits = !executor.job.is_active() && self.loaded > self.shared.settings.resident;
-        if !ended && !waits {
-            return;
-        }
-        if self.dirty.contains(&id) {
-            self.rows.insert(id, executor.row());
-        }
-        let head = executor.head;
-        self.loaded -= 1;
-        if ended {
-            self.agenda.set(id, None);
-            self.entries.remove(&id);
-        } else {
-            self.entries.insert(id, Entry::Parked(Parked { head }));
-        }
     }
 
     fn tell_if_quiet(&mut self) {
