@@ -1,0 +1,89 @@
+//! Bodies: raw bytes within a limit, and JSON whose digits stay.
+
+use annals_tasks_sdk::Payload;
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use super::problem::{Code, FieldError, Problem};
+use super::state::AppState;
+
+/// Larger bodies are looked into where blocking is allowed: tens of milliseconds for the largest.
+const INLINE_MAX: usize = 64 << 10;
+
+/// The body of a request: JSON, checked, its digits as they were sent. A body that is empty is
+/// `None`.
+#[derive(Debug, Clone)]
+pub(super) struct JsonBody {
+    /// The bytes as they came.
+    pub(super) raw: Bytes,
+    /// The same as a value.
+    pub(super) json: Option<Payload>,
+}
+
+impl FromRequest<AppState> for JsonBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let raw = collect(body, state.settings().body_bytes).await?;
+        if raw.is_empty() {
+            return Ok(Self { raw, json: None });
+        }
+        check_type(&parts.headers)?;
+        let json = if raw.len() <= INLINE_MAX {
+            parse(&raw)?
+        } else {
+            let raw = raw.clone();
+            let parsed = tokio::task::spawn_blocking(move || parse(&raw)).await;
+            parsed
+                .map_err(|_| Problem::new(Code::INTERNAL, "the body could not be looked into"))??
+        };
+        Ok(Self { raw, json: Some(json) })
+    }
+}
+
+async fn collect(body: Body, limit: usize) -> Result<Bytes, Problem> {
+    match Limited::new(body, limit).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            let detail = format!("the body is larger than {limit} bytes, the limit (`body_bytes`)");
+            Err(Problem::new(Code::TOO_LARGE, detail))
+        }
+        Err(error) => {
+            Err(Problem::new(Code::BAD_BODY, format!("the body did not arrive: {error}")))
+        }
+    }
+}
+
+/// JSON by any name: `application/json`, or a type that ends with `+json`.
+fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let Some(header) = headers.get(CONTENT_TYPE) else {
+        let detail = "the body has no Content-Type: send Content-Type: application/json with it";
+        return Err(Problem::new(Code::NOT_JSON, detail));
+    };
+    let text = header.to_str().unwrap_or("?");
+    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_json = essence == "application/json"
+        || (essence.starts_with("application/") && essence.ends_with("+json"));
+    if is_json {
+        return Ok(());
+    }
+    let shown: String = text.chars().take(128).collect();
+    let detail = format!("the body is {shown:?}: send JSON, with Content-Type: application/json");
+    Err(Problem::new(Code::NOT_JSON, detail))
+}
+
+fn parse(raw: &[u8]) -> Result<Payload, Problem> {
+    let bad = |pointer: String, detail: String| {
+        let sentence = format!("the body is not JSON that all readers read alike: {detail}");
+        Problem::new(Code::BAD_BODY, sentence).with_errors(vec![FieldError { pointer, detail }])
+    };
+    let text = std::str::from_utf8(raw).map_err(|error| {
+        bad(String::new(), format!("byte {} is not UTF-8", error.valid_up_to()))
+    })?;
+    Payload::parse(text).map_err(|error| bad(error.pointer, error.detail))
+}

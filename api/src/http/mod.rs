@@ -1,0 +1,56 @@
+//! The engine over HTTP: jobs are submitted, watched and steered under `/api/v1`.
+//!
+//! [`router`] gives it as an axum router, to be served by itself or under a path of another
+//! application. Handlers are thin: they read a request into types, ask the engine, and answer with
+//! the shapes of [`dto`](crate::dto). What a request cannot have is a [`Problem`], whoever finds
+//! it: the router, an extractor, a handler or the engine.
+//!
+//! | file | what it has |
+//! | --- | --- |
+//! | `state` | what handlers share: the phase of the engine, the settings, the end |
+//! | `problem` | errors as RFC 9457 has them, each with a stable code |
+//! | `edge` | what happens to every request and answer: ids, panics, problems, headers |
+//! | `extract`, `query`, `body` | from requests to types |
+//! | `openapi` | the description of it all, made of the code |
+//!
+//! Nothing here listens or opens a store: that is the matter of whoever serves the router.
+
+mod body;
+mod edge;
+mod extract;
+mod jobs;
+mod openapi;
+mod problem;
+mod query;
+mod state;
+
+use axum::Router;
+use utoipa_axum::router::OpenApiRouter;
+
+pub use openapi::document;
+pub use problem::{Code, FieldError, Problem, ProblemBody};
+pub use state::{AppState, Phase, Settings, Starting};
+
+/// Where the API lies.
+pub const BASE: &str = "/api/v1";
+
+/// Everything that is served, with what happens to each request.
+pub fn router(state: AppState) -> Router {
+    let (routes, _) = routes().split_for_parts();
+    edge::around(routes.with_state(state))
+}
+
+/// All routes, with their description.
+fn routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api()).merge(outside())
+}
+
+/// The routes below [`BASE`].
+fn api() -> OpenApiRouter<AppState> {
+    jobs::routes().merge(openapi::routes())
+}
+
+/// The routes beside it, for who runs the server.
+fn outside() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+}

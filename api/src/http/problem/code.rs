@@ -1,0 +1,88 @@
+//! The codes of problems: what programs may rely on.
+
+use axum::http::StatusCode;
+
+/// What went wrong, for programs. A code never changes its meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code {
+    /// The stable word.
+    pub word: &'static str,
+    /// The status that it comes with.
+    pub status: StatusCode,
+    /// The same in a few words for people.
+    pub title: &'static str,
+}
+
+macro_rules! codes {
+    ($($(#[$docs:meta])* $name:ident = $word:literal, $status:ident, $title:literal;)+) => {
+        impl Code {
+            $($(#[$docs])*
+            pub const $name: Self =
+                Self { word: $word, status: StatusCode::$status, title: $title };)+
+
+            /// All that there are, beside those of the job machine's rejections.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+        }
+    };
+}
+
+codes! {
+    /// An id in the path cannot be one.
+    BAD_ID = "bad_id", BAD_REQUEST, "Bad id";
+    /// A parameter of the query is unknown or cannot be read.
+    BAD_QUERY = "bad_query", BAD_REQUEST, "Bad query";
+    /// A header cannot be read.
+    BAD_HEADER = "bad_header", BAD_REQUEST, "Bad header";
+    /// The body did not arrive, or is no JSON that all readers read alike.
+    BAD_BODY = "bad_body", BAD_REQUEST, "Bad body";
+    /// `shell` tasks are not accepted over HTTP.
+    SHELL_NOT_ALLOWED = "shell_not_allowed", FORBIDDEN, "Shell is not allowed";
+    /// Nothing is served at this path.
+    NO_SUCH_ROUTE = "no_such_route", NOT_FOUND, "Nothing is here";
+    /// There is no such job.
+    NO_SUCH_JOB = "no_such_job", NOT_FOUND, "No such job";
+    /// The job has no such task.
+    NO_SUCH_TASK = "no_such_task", NOT_FOUND, "No such task";
+    /// The task has no such attempt.
+    NO_SUCH_ATTEMPT = "no_such_attempt", NOT_FOUND, "No such attempt";
+    /// The path is served, but not by this method.
+    METHOD_NOT_ALLOWED = "method_not_allowed", METHOD_NOT_ALLOWED, "Method not allowed";
+    /// The job is not where the caller thought.
+    STALE = "stale", PRECONDITION_FAILED, "The job has changed";
+    /// The body, or a part of it, is larger than the limit.
+    TOO_LARGE = "too_large", PAYLOAD_TOO_LARGE, "Too large";
+    /// The body says that it is no JSON.
+    NOT_JSON = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "Not JSON";
+    /// The body is JSON, but not what is wanted here.
+    INVALID_BODY = "invalid_body", UNPROCESSABLE_ENTITY, "Invalid body";
+    /// The plan is wrong.
+    INVALID_PLAN = "invalid_plan", UNPROCESSABLE_ENTITY, "Invalid plan";
+    /// No workflow has this name.
+    UNKNOWN_WORKFLOW = "unknown_workflow", UNPROCESSABLE_ENTITY, "Unknown workflow";
+    /// The key came with another body before.
+    KEY_REUSED = "idempotency_key_reused", UNPROCESSABLE_ENTITY, "Idempotency key reused";
+    /// The server contradicted itself.
+    INTERNAL = "internal", INTERNAL_SERVER_ERROR, "Internal error";
+    /// The job's history cannot be followed; other jobs are not concerned.
+    JOB_UNREADABLE = "job_unreadable", INTERNAL_SERVER_ERROR, "The job cannot be read";
+    /// The engine opens its store.
+    STARTING = "starting", SERVICE_UNAVAILABLE, "Starting";
+    /// The engine could not be started.
+    START_FAILED = "start_failed", SERVICE_UNAVAILABLE, "The start failed";
+    /// The engine has been shut down.
+    STOPPED = "stopped", SERVICE_UNAVAILABLE, "Stopped";
+    /// A write failed: whether it has happened shows after the next start.
+    OUTCOME_UNKNOWN = "outcome_unknown", SERVICE_UNAVAILABLE, "Outcome unknown";
+    /// The log cannot be read.
+    STORE_FAILED = "store_failed", SERVICE_UNAVAILABLE, "The store failed";
+}
+
+impl Code {
+    /// The code of a command that the job machine refused.
+    pub fn refused(word: &'static str) -> Self {
+        if word == Self::NO_SUCH_TASK.word {
+            return Self::NO_SUCH_TASK;
+        }
+        Self { word, status: StatusCode::CONFLICT, title: "Refused" }
+    }
+}
