@@ -44,7 +44,7 @@ impl Loop {
         // The views must show where its history ends, or the next start would begin before that.
         // Of a job whose very submission could not be written there is none.
         if executor.head.seq > 0 {
-            self.note(executor.row_of_broken());
+            self.rows.keep(executor.row_of_broken());
         }
         for wanting in executor.wanting {
             self.leave(id, wanting);

@@ -368,13 +368,13 @@ fn spread(shared: &Arc<Shared>, recovered: Recovered) -> Vec<Loop> {
         loops[shared.home_of(row.job)].agenda.set(row.job, row.due);
     }
     for row in recovered.rows {
-        loops[shared.home_of(row.job)].note(row);
+        loops[shared.home_of(row.job)].rows.keep(row);
     }
     for (job, Broken { why, row }) in recovered.broken {
         let home = &mut loops[shared.home_of(job)];
         home.broken.insert(job, why);
         if let Some(row) = row {
-            home.note(row);
+            home.rows.keep(row);
         }
     }
     loops

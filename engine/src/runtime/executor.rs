@@ -39,6 +39,8 @@ pub(super) struct Executor {
     pub(super) end_watchers: Vec<Reply<Result<Snapshot, JobError>>>,
     /// Whether what was alive when the engine started has been declared lost.
     pub(super) recovered: bool,
+    /// Whether it is known to have changed since the views had its row.
+    pub(super) changed: bool,
     /// Whether it is in the list of jobs that the present turn touched.
     pub(super) touched: bool,
 }
@@ -97,6 +99,7 @@ impl Executor {
             watchers: Vec::new(),
             end_watchers: Vec::new(),
             recovered: false,
+            changed: false,
             touched: false,
         }
     }

@@ -3,15 +3,13 @@
 //! The ids are the engine's own (`UUIDv7`), half of whose bits are random, so a hash that resists
 //! chosen keys would only cost time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use annals_tasks_sdk::JobId;
 
 /// A map keyed by job ids.
 pub(super) type JobMap<T> = HashMap<JobId, T, BuildHasherDefault<IdHasher>>;
-/// A set of job ids.
-pub(super) type JobSet = HashSet<JobId, BuildHasherDefault<IdHasher>>;
 
 /// Mixes what it is given by multiplication: fast, and of no use against chosen keys.
 #[derive(Debug, Clone, Copy, Default)]

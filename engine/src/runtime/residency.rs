@@ -53,8 +53,8 @@ impl Loop {
         if !ended && !waits {
             return;
         }
-        if self.dirty.contains(&id) {
-            self.rows.insert(id, executor.row());
+        if executor.changed {
+            self.rows.keep(executor.row());
         }
         let head = executor.head;
         self.loaded -= 1;
@@ -75,6 +75,7 @@ impl Loop {
             let mut executor = Executor::new(job, head);
             // What is parked or has ended had nothing alive.
             executor.recovered = self.shared.settings.dispatches;
+            executor.changed = self.rows.has_changed(id);
             self.entries.insert(id, Entry::Loaded(Box::new(executor)));
             self.loaded += 1;
         }
@@ -97,8 +98,7 @@ impl Loop {
 
     /// Where the history of a job stands that is neither loaded nor parked: an ended one.
     pub(super) fn head_of(&self, id: JobId) -> Result<Head, JobError> {
-        let near = self.rows.get(&id).or_else(|| self.leaving.0.get(&id));
-        if let Some(row) = near {
+        if let Some(row) = self.rows.get(id) {
             return Ok(row.head);
         }
         let viewed = self.shared.reader.job_row(id).map_err(EngineError::from)?;

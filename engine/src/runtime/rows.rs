@@ -1,22 +1,69 @@
 //! The rows of changed jobs: for lists, and for the next checkpoint of the views.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
 use annals_tasks_sdk::JobId;
 
 use super::act::answer_or_drop;
 use super::error::EngineError;
 use super::executor::Entry;
+use super::ids::JobMap;
 use super::message::Reply;
 use super::turn::{Loop, THIS_TURN};
 use super::views::Round;
-use crate::log::JobRow;
+use crate::log::{JobRow, Position};
 
-impl Loop {
-    /// Takes over the row of a job that the views do not have.
-    pub(super) fn note(&mut self, row: JobRow) {
-        self.dirty.insert(row.job);
-        self.rows.insert(row.job, row);
+/// What the views may not have yet. In the order of the ids, so that a page of a list costs what
+/// it shows, however many jobs have changed.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    /// Jobs that have changed since the last checkpoint.
+    changed: BTreeSet<JobId>,
+    /// The rows of those among them that are not loaded.
+    kept: JobMap<JobRow>,
+    /// Rows that are on their way into the views...
+    leaving: BTreeMap<JobId, JobRow>,
+    /// ...and up to where these will be right then.
+    upto: Position,
+}
+
+impl Rows {
+    /// Notes that a job has changed, which is loaded.
+    pub(super) fn change(&mut self, id: JobId) {
+        self.changed.insert(id);
     }
 
+    pub(super) fn has_changed(&self, id: JobId) -> bool {
+        self.changed.contains(&id)
+    }
+
+    /// Keeps the row of a changed job that is not loaded.
+    pub(super) fn keep(&mut self, row: JobRow) {
+        self.changed.insert(row.job);
+        self.kept.insert(row.job, row);
+    }
+
+    /// The row of a job that is not loaded.
+    pub(super) fn get(&self, id: JobId) -> Option<&JobRow> {
+        self.kept.get(&id).or_else(|| self.leaving.get(&id))
+    }
+
+    /// Jobs older than `before`, the newest first.
+    fn newest(&self, before: Option<JobId>) -> impl Iterator<Item = JobId> {
+        let older = (Bound::Unbounded, before.map_or(Bound::Unbounded, Bound::Excluded));
+        let mut changed = self.changed.range(older).rev().copied().peekable();
+        let mut leaving = self.leaving.range(older).rev().map(|(&id, _)| id).peekable();
+        std::iter::from_fn(move || {
+            let next = changed.peek().max(leaving.peek()).copied()?;
+            changed.next_if_eq(&next);
+            leaving.next_if_eq(&next);
+            Some(next)
+        })
+    }
+}
+
+impl Loop {
     /// The newest rows that the views may not have.
     pub(super) fn on_rows(
         &mut self,
@@ -24,22 +71,16 @@ impl Loop {
         limit: usize,
         reply: Reply<Result<Vec<JobRow>, EngineError>>,
     ) {
-        let older = |id: &JobId| before.is_none_or(|before| *id < before);
-        let mut ids: Vec<JobId> = self.dirty.iter().copied().filter(older).collect();
-        ids.extend(
-            self.leaving.0.keys().copied().filter(|id| older(id) && !self.dirty.contains(id)),
-        );
-        ids.sort_unstable_by(|a, b| b.cmp(a));
-        ids.truncate(limit);
-        let rows = ids.iter().filter_map(|id| self.row_of(*id)).collect();
+        let newest = self.rows.newest(before).filter_map(|id| self.row_of(id));
+        let newest = newest.take(limit).collect();
         // Some of these may rest on events of the present turn.
-        self.queue(THIS_TURN, answer_or_drop(reply, Ok(rows)));
+        self.queue(THIS_TURN, answer_or_drop(reply, Ok(newest)));
     }
 
     fn row_of(&self, id: JobId) -> Option<JobRow> {
         match self.entries.get(&id) {
             Some(Entry::Loaded(executor)) => Some(executor.row()),
-            _ => self.rows.get(&id).or_else(|| self.leaving.0.get(&id)).cloned(),
+            _ => self.rows.get(id).cloned(),
         }
     }
 
@@ -52,18 +93,45 @@ impl Loop {
     }
 
     fn hand_in(&mut self, round: &Round) {
-        let dirty = std::mem::take(&mut self.dirty);
-        let mut rows: Vec<JobRow> = dirty.iter().filter_map(|id| self.row_of(*id)).collect();
-        rows.sort_unstable_by_key(|row| row.job);
-        // Until the views have them, rows are kept for those who ask.
-        if self.shared.reader.viewed() >= self.leaving.1 {
-            self.leaving.0.clear();
+        let changed = std::mem::take(&mut self.rows.changed);
+        let rows: Vec<JobRow> = changed.iter().filter_map(|id| self.row_of(*id)).collect();
+        for id in changed {
+            if let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) {
+                executor.changed = false;
+            }
         }
-        self.leaving.0.extend(rows.iter().map(|row| (row.job, row.clone())));
-        self.leaving.1 = round.upto();
-        self.rows.clear();
+        // Until the views have them, rows are kept for those who ask.
+        if self.shared.reader.viewed() >= self.rows.upto {
+            self.rows.leaving.clear();
+        }
+        self.rows.leaving.extend(rows.iter().map(|row| (row.job, row.clone())));
+        self.rows.upto = round.upto();
+        self.rows.kept.clear();
         if round.hand_in(&self.shared.writer, &*self.shared.reader, rows) {
             self.shared.views.reset();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use annals_tasks_sdk::Timestamp;
+
+    use super::super::recovery::unknown;
+    use super::*;
+
+    #[test]
+    fn each_job_comes_once_and_the_newest_first() {
+        let id = JobId::from_u128;
+        let mut rows = Rows::default();
+        assert_eq!(rows.newest(None).count(), 0);
+        rows.changed.extend([2, 3, 7].map(id));
+        let row = |n| (id(n), unknown(id(n), Timestamp::default()));
+        rows.leaving.extend([1, 3, 5, 9].map(row));
+        let newest = |before: Option<u128>| rows.newest(before.map(id)).collect::<Vec<_>>();
+        assert_eq!(newest(None), [9, 7, 5, 3, 2, 1].map(id));
+        assert_eq!(newest(Some(7)), [5, 3, 2, 1].map(id));
+        assert_eq!(newest(Some(4)), [3, 2, 1].map(id));
+        assert!(newest(Some(1)).is_empty());
     }
 }

@@ -15,13 +15,14 @@ use super::broken::stop_all;
 use super::engine::Shared;
 use super::error::EngineError;
 use super::executor::{Entries, Entry, Running};
-use super::ids::{JobMap, JobSet};
+use super::ids::JobMap;
 use super::message::{Message, Reply};
 use super::pool::Waiter;
+use super::rows::Rows;
 use super::views::Round;
 use super::wants::Want;
 use crate::job::{Context, Effect, Origin, Recorded, Report, StepError, step};
-use crate::log::{Durable, Head, JobRow, LogError, Position, Row, Stopped, Ticket, encode_row};
+use crate::log::{Durable, Head, LogError, Row, Stopped, Ticket, encode_row};
 
 /// So many messages make a turn at most.
 pub(super) const TURN_MAX: usize = 4096;
@@ -66,12 +67,8 @@ pub(super) struct Loop {
     pub(super) last: Ticket,
     /// Checkpoints of the views that were asked for in the present turn.
     pub(super) rounds: Vec<Arc<Round>>,
-    /// Rows of changed jobs that are not loaded, for lists and the next checkpoint.
-    pub(super) rows: JobMap<JobRow>,
-    /// Changed jobs, whose rows the views do not have yet.
-    pub(super) dirty: JobSet,
-    /// Rows that are on their way into the views, and up to where these will be right then.
-    pub(super) leaving: (JobMap<JobRow>, Position),
+    /// Rows that the views may not have, for lists and the next checkpoint.
+    pub(super) rows: Rows,
     pub(super) broken: JobMap<String>,
     /// Attempts whose job was given up while they ran.
     pub(super) orphans: Vec<(JobId, Running)>,
@@ -103,9 +100,7 @@ impl Loop {
             starting: Vec::new(),
             last: Ticket::default(),
             rounds: Vec::new(),
-            rows: JobMap::default(),
-            dirty: JobSet::default(),
-            leaving: (JobMap::default(), Position(0)),
+            rows: Rows::default(),
             broken: JobMap::default(),
             orphans: Vec::new(),
             live: 0,
@@ -327,7 +322,9 @@ impl Loop {
             let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { continue };
             executor.head = Head { row: row.position, seq, hash };
             executor.ticket = ticket;
-            self.dirty.insert(id);
+            if !std::mem::replace(&mut executor.changed, true) {
+                self.rows.change(id);
+            }
             // Before all that rests on it: an attempt finds the outputs that it was waiting for.
             actions.push((ticket, Action::Publish { job: id, seq }));
         }
