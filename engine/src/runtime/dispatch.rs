@@ -132,9 +132,10 @@ impl Loop {
         };
         let held = Held { pool, suspect };
         let queue = if suspect { SUSPECTS } else { pool };
-        executor.wanting.push(Wanting { task, queue, held });
         let waiter = Waiter { home: self.index, job: id, task, queue };
-        self.shared.pools.take(waiter) && self.advance(waiter)
+        let place = self.shared.pools.take(waiter);
+        executor.wanting.push(Wanting { task, queue, place, held });
+        place.is_none() && self.advance(waiter)
     }
 
     fn on_granted(&mut self, waiter: Waiter) {
@@ -162,7 +163,8 @@ impl Loop {
         if wanting.held.suspect && wanting.queue == SUSPECTS {
             wanting.queue = wanting.held.pool;
             let waiter = Waiter { queue: wanting.queue, ..waiter };
-            return self.shared.pools.take(waiter) && self.advance(waiter);
+            wanting.place = self.shared.pools.take(waiter);
+            return wanting.place.is_none() && self.advance(waiter);
         }
         let held = wanting.held;
         let changed = self.dispatching && self.report(id, Report::Start { task }) > 0;
@@ -234,8 +236,8 @@ impl Loop {
 
     /// Leaves the queue that a task stands in.
     pub(super) fn leave(&mut self, id: JobId, wanting: Wanting) {
-        let Wanting { task, queue, held } = wanting;
-        if !self.shared.pools.leave(Waiter { home: self.index, job: id, task, queue }) {
+        let Wanting { task, queue, place, held } = wanting;
+        if !place.is_some_and(|place| self.shared.pools.leave(queue, place)) {
             // It has been granted meanwhile; the grant will find that nothing wants it. Of a job
             // that was given up it will not find the slot that the task held already.
             if held.suspect && queue != SUSPECTS && !self.entries.contains_key(&id) {

@@ -9,7 +9,7 @@ use annals_tasks_sdk::{Payload, TaskId, Timestamp};
 use super::error::JobError;
 use super::ids::JobMap;
 use super::message::{LiveCell, Reply, Snapshot};
-use super::pool::PoolId;
+use super::pool::{Place, PoolId};
 use crate::job::{Event, Job, JobStatus, Recorded, Task, TaskNumber};
 use crate::log::{Head, JobRow, Ticket};
 
@@ -78,8 +78,10 @@ pub(super) struct Held {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanting {
     pub(super) task: TaskNumber,
-    /// The queue that it stands in.
+    /// The queue that it stands in...
     pub(super) queue: PoolId,
+    /// ...and where in it; none where a slot was free.
+    pub(super) place: Option<Place>,
     pub(super) held: Held,
 }
 

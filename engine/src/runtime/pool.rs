@@ -1,6 +1,6 @@
 //! Pools: slots that attempts hold while they are alive, and the queues for them.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use annals_tasks_sdk::JobId;
@@ -20,6 +20,10 @@ pub(super) const SHELL: PoolId = PoolId(2);
 
 /// How many pools there are.
 pub(super) const POOLS: usize = 3;
+
+/// A place in a queue: a greater one is further behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct Place(u64);
 
 /// Somebody in a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,13 +45,15 @@ pub(super) struct Pools(Mutex<[Pool; POOLS]>);
 #[derive(Debug)]
 struct Pool {
     free: usize,
-    queue: VecDeque<Waiter>,
+    queue: BTreeMap<Place, Waiter>,
+    /// The next place behind all others.
+    end: Place,
 }
 
 impl Pools {
     /// Pools with these numbers of slots.
     pub(super) fn new(default: usize, shell: usize) -> Self {
-        let pool = |free| Pool { free, queue: VecDeque::new() };
+        let pool = |free| Pool { free, queue: BTreeMap::new(), end: Place(0) };
         Self(Mutex::new([pool(1), pool(default.max(1)), pool(shell.max(1))]))
     }
 
@@ -57,17 +63,18 @@ impl Pools {
         change(&mut pools[pool.0])
     }
 
-    /// Takes a slot, or a place in the queue. First come, first served: a free slot is not given
-    /// to somebody while others wait.
-    pub(super) fn take(&self, waiter: Waiter) -> bool {
+    /// Takes a slot, or else the place in the queue that it gives. First come, first served: a
+    /// free slot is not given to somebody while others wait.
+    pub(super) fn take(&self, waiter: Waiter) -> Option<Place> {
         self.with(waiter.queue, |pool| {
             if pool.free > 0 && pool.queue.is_empty() {
                 pool.free -= 1;
-                true
-            } else {
-                pool.queue.push_back(waiter);
-                false
+                return None;
             }
+            let place = pool.end;
+            pool.queue.insert(place, waiter);
+            pool.end.0 += 1;
+            Some(place)
         })
     }
 
@@ -75,18 +82,15 @@ impl Pools {
     #[must_use]
     pub(super) fn give_back(&self, pool: PoolId) -> Option<Waiter> {
         self.with(pool, |pool| {
-            let next = pool.queue.pop_front();
+            let next = pool.queue.pop_first();
             pool.free += usize::from(next.is_none());
-            next
+            next.map(|(_, waiter)| waiter)
         })
     }
 
     /// Leaves a queue. False where the slot had been granted already.
-    pub(super) fn leave(&self, waiter: Waiter) -> bool {
-        self.with(waiter.queue, |pool| {
-            let place = pool.queue.iter().position(|other| *other == waiter);
-            place.and_then(|place| pool.queue.remove(place)).is_some()
-        })
+    pub(super) fn leave(&self, queue: PoolId, place: Place) -> bool {
+        self.with(queue, |pool| pool.queue.remove(&place).is_some())
     }
 }
 
@@ -99,13 +103,16 @@ mod tests {
         let waiter =
             |n| Waiter { home: 0, job: JobId::from_u128(n), task: TaskNumber(1), queue: DEFAULT };
         let pools = Pools::new(1, 1);
-        assert!(pools.take(waiter(1)));
-        assert!(!pools.take(waiter(2)));
-        assert!(!pools.take(waiter(3)));
-        assert!(pools.leave(waiter(2)));
+        assert_eq!(pools.take(waiter(1)), None);
+        let second = pools.take(waiter(2)).unwrap();
+        let third = pools.take(waiter(3)).unwrap();
+        assert!(second < third);
+        assert!(pools.leave(DEFAULT, second));
+        assert!(!pools.leave(DEFAULT, second), "it has left");
         assert_eq!(pools.give_back(DEFAULT), Some(waiter(3)));
-        assert!(!pools.leave(waiter(3)), "it holds the slot");
+        assert!(!pools.leave(DEFAULT, third), "it holds the slot");
         assert_eq!(pools.give_back(DEFAULT), None);
-        assert!(pools.take(waiter(4)));
+        assert_eq!(pools.take(waiter(4)), None);
+        assert!(third < pools.take(waiter(5)).unwrap(), "no place is given twice");
     }
 }

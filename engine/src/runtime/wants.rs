@@ -212,7 +212,12 @@ mod tests {
 
     fn stand(executor: &mut Executor, task: u32) {
         let held = Held { pool: DEFAULT, suspect: false };
-        executor.wanting.push(Wanting { task: TaskNumber(task), queue: DEFAULT, held });
+        executor.wanting.push(Wanting {
+            task: TaskNumber(task),
+            queue: DEFAULT,
+            place: None,
+            held,
+        });
     }
 
     #[test]
@@ -229,6 +234,7 @@ mod tests {
         executor.wanting.push(Wanting {
             task: TaskNumber(102),
             queue: SHELL,
+            place: None,
             held: Held { pool: SHELL, suspect: false },
         });
         assert_eq!(search(&executor), [11, 101, 103, 104]);
