@@ -1,8 +1,12 @@
 //! How a task says that it did not succeed.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::Payload;
+
+/// The longest wait that [`TaskError::retry_after`] takes; a longer one counts as this one.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_hours(24);
 
 /// What a task gives back.
 pub type TaskResult<T> = Result<T, TaskError>;
@@ -24,9 +28,11 @@ pub struct TaskError(Box<Fields>);
 struct Fields {
     answer: Answer,
     code: Box<str>,
+    alias: Option<Box<str>>,
     message: String,
     exit: Exit,
     output: Option<Payload>,
+    retry_after: Option<Duration>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,9 +58,11 @@ impl TaskError {
         Self(Box::new(Fields {
             answer: Answer::Retry,
             code: code.into(),
+            alias: None,
             message: message.to_string(),
             exit: Exit::default(),
             output: None,
+            retry_after: None,
         }))
     }
 
@@ -71,6 +79,22 @@ impl TaskError {
         self
     }
 
+    /// The next attempt is not to start before this has passed, as services say that are busy.
+    ///
+    /// Where the task's own back-off is longer, that counts; whether there is a next attempt is
+    /// for the task's `retry` to say. At most [`RETRY_AFTER_MAX`].
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.0.retry_after = Some(wait.min(RETRY_AFTER_MAX));
+        self
+    }
+
+    /// A second, narrower code by which [`retry.never`](crate::plan::Retry::never) may name this
+    /// failure, such as `http_503` beside `http_status`.
+    pub fn with_alias(mut self, alias: &str) -> Self {
+        self.0.alias = Some(alias.into());
+        self
+    }
+
     /// Keeps how a child process ended.
     pub fn with_exit(mut self, exit: Exit) -> Self {
         self.0.exit = exit;
@@ -83,6 +107,12 @@ impl TaskError {
         self
     }
 
+    /// The same failure with another code.
+    pub fn with_code(mut self, code: &str) -> Self {
+        self.0.code = code.into();
+        self
+    }
+
     /// The same failure with another sentence.
     pub fn with_message(mut self, message: impl fmt::Display) -> Self {
         self.0.message = message.to_string();
@@ -92,6 +122,16 @@ impl TaskError {
     /// A short stable word for programs: `exit_status`, `timed_out`, `error`.
     pub fn code(&self) -> &str {
         &self.0.code
+    }
+
+    /// The second code, where there is one.
+    pub fn alias(&self) -> Option<&str> {
+        self.0.alias.as_deref()
+    }
+
+    /// How long the next attempt is to wait at least, where somebody said so.
+    pub fn retry_wait(&self) -> Option<Duration> {
+        self.0.retry_after
     }
 
     /// The sentence for people.
@@ -185,5 +225,13 @@ mod tests {
         assert!(!error.is_retryable() && !error.is_cancelled());
         let again = || -> TaskResult<u8> { Err(TaskError::new("busy", "try later")).fatal() };
         assert!(!again().unwrap_err().is_retryable());
+    }
+
+    #[test]
+    fn a_wait_that_was_asked_for_has_an_end() {
+        let busy = |wait| TaskError::new("busy", "try later").retry_after(wait).retry_wait();
+        assert_eq!(busy(Duration::from_secs(7)), Some(Duration::from_secs(7)));
+        assert_eq!(busy(Duration::MAX), Some(RETRY_AFTER_MAX));
+        assert_eq!(TaskError::new("busy", "try later").retry_wait(), None);
     }
 }

@@ -51,7 +51,7 @@ pub mod testing;
 mod time;
 
 pub use context::{AttemptId, Progress, Stream, TaskContext};
-pub use error::{Exit, Fatal, TaskError, TaskResult};
+pub use error::{Exit, Fatal, RETRY_AFTER_MAX, TaskError, TaskResult};
 pub use flow::{Edge, Flow, FlowErrors, Input, PlanMaker, Step, Value, Wire, Workflow, WorkflowFn};
 pub use id::{BadName, JobId, KindName, TaskId};
 pub use payload::{Payload, PayloadError};

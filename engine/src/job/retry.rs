@@ -2,30 +2,32 @@
 
 use std::time::Duration;
 
-use annals_tasks_sdk::Timestamp;
 use annals_tasks_sdk::plan::Backoff;
+use annals_tasks_sdk::{TaskError, Timestamp};
 
 use super::event::AttemptEnd;
 use super::state::Task;
 
 impl Task {
-    /// When the attempt after the live one, which has just failed, may start; `None` where there
-    /// is none.
+    /// When the attempt after the live one, which has just failed with `error`, may start; `None`
+    /// where there is none.
     pub(super) fn retry_due(
         &self,
         end: &AttemptEnd,
+        error: &TaskError,
         now: Timestamp,
         random: f64,
     ) -> Option<Timestamp> {
         let retry = &self.spec.policy.retry;
-        if !end.retryable || self.is_never_retried(end) {
+        if !end.retryable || self.is_never_retried(end, error.alias()) {
             return None;
         }
         let failures = self.failures + 1;
         if failures >= retry.max_attempts {
             return None;
         }
-        let due = now.plus(delay(&retry.backoff, failures, random));
+        let asked = error.retry_wait().unwrap_or_default();
+        let due = now.plus(delay(&retry.backoff, failures, random).max(asked));
         let first = self.attempts.get(self.budget_from as usize).map_or(now, |first| first.started);
         match retry.max_elapsed {
             Some(limit) if due > first.plus(limit) => None,
@@ -33,9 +35,10 @@ impl Task {
         }
     }
 
-    fn is_never_retried(&self, end: &AttemptEnd) -> bool {
+    fn is_never_retried(&self, end: &AttemptEnd, alias: Option<&str>) -> bool {
         let exit = end.exit.code.map(|code| format!("exit_{code}"));
-        let named = |never: &str| *never == *end.error.code || exit.as_deref() == Some(never);
+        let codes = [Some(&*end.error.code), exit.as_deref(), alias];
+        let named = |never: &str| codes.contains(&Some(never));
         self.spec.policy.retry.never.iter().any(|never| named(never))
     }
 }

@@ -226,6 +226,8 @@ impl Attempt {
         let timed_out = TaskError::new("timed_out", message);
         let Some(error) = error else { return timed_out };
         let timed_out = timed_out.with_exit(error.exit().clone());
+        let waits = error.retry_wait().into_iter();
+        let timed_out = waits.fold(timed_out, TaskError::retry_after);
         match error.output() {
             Some(output) => timed_out.with_output(output.clone()),
             None => timed_out,
@@ -255,19 +257,8 @@ impl Attempt {
 /// Cuts texts that would weigh on the log, at the boundary of a character.
 fn shorten(error: TaskError) -> TaskError {
     let (code, message) = (cut(error.code(), CODE_MAX), cut(error.message(), MESSAGE_MAX));
-    match (code, message) {
-        (None, None) => error,
-        (None, Some(message)) => error.with_message(message),
-        (Some(code), message) => {
-            let message = message.unwrap_or_else(|| error.message().into());
-            let same = TaskError::new(&code, message).with_exit(error.exit().clone());
-            let same = if error.is_retryable() { same } else { same.give_up() };
-            match error.output() {
-                Some(output) => same.with_output(output.clone()),
-                None => same,
-            }
-        }
-    }
+    let error = code.into_iter().fold(error, |error, code| error.with_code(&code));
+    message.into_iter().fold(error, TaskError::with_message)
 }
 
 fn cut(text: &str, most: usize) -> Option<String> {

@@ -1,5 +1,7 @@
 //! What is asked and reported on a walk: at random first, and then so that the job ends.
 
+use std::time::Duration;
+
 use annals_engine::job::{
     Command, Effect, Input, JobStatus, LogSize, LossRule, Outcome, PauseMode, Report, Task,
     TaskNumber, TaskStatus, ValueDigest, Wait,
@@ -73,7 +75,7 @@ impl Walk {
 
     fn report_of(&mut self, task: TaskNumber, attempt: u32) -> Report {
         let log = LogSize { bytes: self.rng.u64(..9), lines: 1 };
-        let error = TaskError::new("error", "it broke");
+        let error = self.asking(TaskError::new("error", "it broke"));
         let code = Some(self.rng.i32(1..4));
         let outcome = match self.rng.u8(..[60, 16, 9][usize::from(self.mood.fails)]) {
             0 => {
@@ -85,11 +87,20 @@ impl Walk {
                 TaskError::new("exit_status", "code").with_exit(Exit { code, signal: None }),
             ),
             4 => Outcome::Failed(TaskError::new("fatal", "no").give_up()),
-            5 => Outcome::TimedOut(TaskError::cancelled()),
+            5 => Outcome::TimedOut(self.asking(TaskError::cancelled())),
             6 | 7 => Outcome::Interrupted(TaskError::cancelled()),
             _ => Outcome::Completed(Done { output: self.any_output(), exit: Exit::default() }),
         };
         Report::Ended { task, attempt, outcome, log }
+    }
+
+    /// Some failures ask for a wait, some have an alias that is never retried.
+    fn asking(&mut self, error: TaskError) -> TaskError {
+        match self.rng.u8(..6) {
+            0 => error.retry_after(Duration::from_millis(self.rng.u64(..120_000))),
+            1 => error.with_alias(["busy_1", "busy_2"][self.rng.usize(..2)]),
+            _ => error,
+        }
     }
 
     /// Mostly a task of the plan.

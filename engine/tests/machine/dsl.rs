@@ -6,7 +6,8 @@
 //! or with a default) and `#code` (never retried). `@manual` waits for its start, `@out$x`
 //! makes the plan's output that of x.
 //!
-//! A history is a list of commands and reports, separated by `;`.
+//! A history is a list of commands and reports, separated by `;`. A failure has a code, and after
+//! it `+90` (the next attempt is to wait that many seconds) and `~alias`: `fail a busy+90`.
 
 use annals_engine::job::{
     Command, Context, Effect, Event, Input, Job, LogSize, LossRule, Origin, Outcome, PauseMode,
@@ -209,7 +210,8 @@ impl World {
             }),
             ("fail", code) => Outcome::Failed(failure(code.unwrap_or("error"))),
             ("give_up", _) => Outcome::Failed(TaskError::new("error", "no").give_up()),
-            ("timeout", _) => Outcome::TimedOut(TaskError::cancelled()),
+            ("timeout", Some(code)) => Outcome::TimedOut(failure(code)),
+            ("timeout", None) => Outcome::TimedOut(TaskError::cancelled()),
             ("stopped", _) => Outcome::Interrupted(TaskError::cancelled()),
             _ => panic!("no such verb: {verb}"),
         };
@@ -281,10 +283,15 @@ impl World {
     }
 }
 
-fn failure(code: &str) -> TaskError {
+fn failure(text: &str) -> TaskError {
+    let (text, alias) = text.split_once('~').map_or((text, None), |(text, it)| (text, Some(it)));
+    let (code, wait) = text.split_once('+').map_or((text, None), |(code, it)| (code, Some(it)));
     let exit = code.strip_prefix("exit_").map(|code| code.parse().unwrap());
     let error = TaskError::new(if exit.is_some() { "exit_status" } else { code }, "it broke");
-    error.with_exit(Exit { code: exit, signal: None })
+    let error = error.with_exit(Exit { code: exit, signal: None });
+    let error = alias.into_iter().fold(error, TaskError::with_alias);
+    let wait = wait.map(|seconds| Duration::from_secs(seconds.parse().unwrap()));
+    wait.into_iter().fold(error, TaskError::retry_after)
 }
 
 /// The state that a history makes.

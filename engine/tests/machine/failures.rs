@@ -41,6 +41,39 @@ fn what_is_never_retried_fails_at_the_first_try() {
 }
 
 #[test]
+fn a_failure_may_be_named_by_its_alias() {
+    let fails = "AttemptFailed a#1; TaskFailed a http_status; JobFailed http_status";
+    check("a*3#http_503", "start a", "fail a http_status~http_503", fails);
+    check("a*3#http_status", "start a", "fail a http_status~http_503", fails);
+    let again = "AttemptFailed a#1; RetryScheduled a 10";
+    check("a*3#http_503", "start a", "fail a http_status~http_502", again);
+}
+
+#[test]
+fn a_wait_that_was_asked_for_counts_where_the_back_off_is_shorter() {
+    let scheduled = |due: u32| format!("AttemptFailed a#1; RetryScheduled a {due}");
+    check("a*3", "start a", "fail a busy+90", &scheduled(90));
+    check("a*3", "start a", "fail a busy+9", &scheduled(10));
+    check("a*3", "start a", "fail a busy+0", &scheduled(10));
+    // A week is more than is waited for; the next attempt is told again.
+    check("a*3", "start a", "fail a busy+604800", &scheduled(24 * 60 * 60));
+    // The next failure asks for nothing, and has its own back-off.
+    let given = "start a; fail a busy+90; +90; start a";
+    check("a*3", given, "fail a", "AttemptFailed a#2; RetryScheduled a 110");
+    check("a*3", "start a", "timeout a busy+90", "AttemptTimedOut a#1; RetryScheduled a 90");
+    // It gives no attempt more than there are, and none to what gives up.
+    let fails = "AttemptFailed a#1; TaskFailed a busy; JobFailed busy";
+    check("a", "start a", "fail a busy+90", fails);
+    check("a*3#busy", "start a", "fail a busy+90", fails);
+    // It stands through a pause, and ends with the job.
+    let world = World::new("a*3").given("start a; fail a busy+90; pause; +60; resume");
+    assert_eq!(world.due("a"), Some(90));
+    assert_eq!(world.effects(), "wake 90");
+    let world = World::new("a*3").given("start a; fail a busy+90; cancel; execute");
+    assert_eq!(world.effects(), "want a");
+}
+
+#[test]
 fn a_timeout_is_a_failure_of_its_own_name_that_is_retried() {
     check("a*2", "start a", "timeout a", "AttemptTimedOut a#1; RetryScheduled a 10");
     let then = "AttemptTimedOut a#1; TaskFailed a timed_out; JobFailed timed_out";
@@ -56,8 +89,13 @@ fn no_attempt_starts_after_max_elapsed() {
     plan.tasks[0].policy = Policy::new(PolicyFields { retry, ..PolicyFields::default() });
     let mut world = World::of(plan.clone()).given("start a; fail a; +10; start a");
     assert_eq!(world.when("fail a"), "AttemptFailed a#2; RetryScheduled a 30");
-    let mut world = World::of(plan).given("start a; fail a; +10; start a; +1");
+    let mut world = World::of(plan.clone()).given("start a; fail a; +10; start a; +1");
     assert_eq!(world.when("fail a"), "AttemptFailed a#2; TaskFailed a error; JobFailed error");
+    let mut world = World::of(plan.clone()).given("start a");
+    assert_eq!(world.when("fail a busy+30"), "AttemptFailed a#1; RetryScheduled a 30");
+    let mut world = World::of(plan).given("start a");
+    let then = "AttemptFailed a#1; TaskFailed a busy; JobFailed busy";
+    assert_eq!(world.when("fail a busy+31"), then, "there is no use in waiting");
 }
 
 #[test]

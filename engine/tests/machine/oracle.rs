@@ -7,6 +7,7 @@ use annals_engine::job::{Event, Intent, JobStatus, Recorded, TaskNumber, TaskSta
 use annals_tasks_sdk::Payload;
 use annals_tasks_sdk::plan::{OnFailure, OnLost};
 
+use crate::asked::Asked;
 use crate::plans::{Draft, Sketch};
 
 /// Whether an attempt is alive.
@@ -70,6 +71,8 @@ pub(crate) struct Oracle {
     pub(crate) tasks: Vec<Known>,
     pub(crate) status: JobStatus,
     pub(crate) intent: Option<Intent>,
+    /// What the failure that is being reported asks for, which no event says.
+    pub(crate) asked: Asked,
     started: bool,
     seq: u64,
     time: i64,
@@ -81,7 +84,8 @@ impl Oracle {
         let len = draft.tasks.len();
         let (tasks, settled) = (vec![NEW; len], vec![false; len]);
         let (status, intent) = (JobStatus::Pending, None);
-        Self { draft, tasks, status, intent, started: false, seq: 0, time: i64::MIN, settled }
+        let (asked, started, seq, time) = (Asked::default(), false, 0, i64::MIN);
+        Self { draft, tasks, status, intent, asked, started, seq, time, settled }
     }
 
     fn sketch(&self, at: usize) -> &Sketch {
@@ -306,9 +310,10 @@ impl Oracle {
             Event::AttemptStarted { task, attempt } => self.starts(*task, *attempt),
             Event::AttemptFailed { task, attempt, end }
             | Event::AttemptTimedOut { task, attempt, end } => {
+                let named = end.exit.code == Some(2) || self.asked.is_final;
                 let known = self.over(*task, *attempt);
                 known.failures += 1;
-                let is_final = !end.retryable || end.exit.code == Some(2);
+                let is_final = !end.retryable || named;
                 known.last = if is_final { Last::FinalFailure } else { Last::Failure };
                 known.losses = 0;
             }
@@ -417,7 +422,9 @@ impl Oracle {
         assert!(known.failures < max_attempts, "the budget is used up");
         let growth = 1 << (known.failures - 1).min(8);
         let least = (5_000 * growth).min(30_000);
-        assert!((least..=least * 3 / 2).contains(&(due - time)), "a wait of {}", due - time);
+        let (asked, most) = (self.asked.wait, least * 3 / 2);
+        let waits = least.max(asked)..=most.max(asked);
+        assert!(waits.contains(&(due - time)), "a wait of {}", due - time);
         (known.status, known.waits) = (TaskStatus::Waiting, Some(Waits::Retry(due)));
     }
 

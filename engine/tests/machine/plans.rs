@@ -136,7 +136,7 @@ impl Sketch {
             max: Duration::from_secs(30),
             jitter: 0.5,
         };
-        let never = vec!["exit_2".into()];
+        let never = vec!["exit_2".into(), "busy_2".into()];
         let retry = Retry { max_attempts: self.max_attempts, backoff, never, max_elapsed: None };
         let (on_failure, on_lost) = (self.on_failure, self.on_lost);
         let fields = PolicyFields { retry, on_failure, on_lost, ..PolicyFields::default() };

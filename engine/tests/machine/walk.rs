@@ -15,6 +15,8 @@
 //! - the end of a job forgets the timed set, a resume drops the back-off, a back-off ends early,
 //!   a task that waits for its kind is no effect
 //! - an execute does not renew the budget, an interrupted attempt uses it up, one retry too many
+//! - a wait that was asked for is forgotten, or taken where the back-off is longer; an alias is
+//!   retried although it is never to be
 //! - a loss forgets the skip that waited, a skip outlives the attempt's end, a success does not end
 //!   a row of losses, a loss or a failure that is to pause does not
 //! - a cascade misses the takers of takers, a refusal lists one dependant of several, a removal
@@ -34,6 +36,7 @@ use annals_tasks_sdk::plan::Limits;
 use annals_tasks_sdk::{JobId, Timestamp};
 use fastrand::Rng;
 
+use crate::asked::Asked;
 use crate::compare;
 use crate::dsl::replay;
 use crate::edits::Edit;
@@ -222,6 +225,7 @@ impl Walk {
         self.seen.extend(command.map(|command| (row(command), column)));
         let told = format!("{input:?}");
         let edit = command.and_then(Edit::of);
+        self.oracle.asked = Asked::by(&input);
         let cx = context(&mut self.rng, self.now);
         let dry = (self.rng.u8(..16) == 0).then(|| self.live.clone());
         let answer = match step(&mut self.live, input, &cx) {

@@ -98,6 +98,35 @@ async fn a_retry_keeps_its_due_time_through_pause_and_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_task_may_ask_for_a_longer_wait_and_a_restart_keeps_it() {
+    for (code, message) in [("busy".into(), "later".into()), ("b".repeat(999), "l".repeat(99_999))]
+    {
+        let world = Timed::new(Store::Disk, 1);
+        let busy = move |cx: TaskContext, input: Payload| {
+            let (code, message) = (code.clone(), message.clone());
+            async move {
+                let error = TaskError::new(&code, &message).retry_after(HOUR);
+                if cx.attempt().attempt == 1 { Err(error) } else { Ok(input) }
+            }
+        };
+        let start = async || {
+            let builder = world.builder().task(task("busy"), busy.clone());
+            within(builder.start()).await.expect("it starts")
+        };
+        let engine = start().await;
+        let id = submit(&engine, plan(&RETRIED.replace("fail", "busy"))).await.id();
+        until(&engine.job(id), |now| status_of(&now.job, "a") == "waiting").await;
+        within(tokio::task::spawn_blocking(move || drop(engine))).await.unwrap();
+        let engine = start().await;
+        world.advance(&engine, almost(HOUR));
+        assert_eq!(status_of(&*now(&engine, id).await, "a"), "waiting");
+        world.advance(&engine, TICK);
+        let end = ended(&engine.job(id)).await;
+        assert_eq!(outcomes(&end, "a"), ["failed", "completed"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_due_while_paused_or_down_acts_once_afterwards() {
     for loops in loops() {
         let timed = Timed::new(Store::Memory, loops);

@@ -58,9 +58,10 @@ pub struct Retry {
     pub max_attempts: u32,
     /// No attempt starts when this much has passed since the first one started.
     pub max_elapsed: Option<Duration>,
-    /// How long to wait between attempts.
+    /// How long to wait between attempts, at least: a failure may
+    /// [ask](crate::TaskError::retry_after) for more.
     pub backoff: Backoff,
-    /// Error codes that are not retried: `exit_2`, `bad_request`, `timed_out`.
+    /// Error codes that are not retried: `exit_2`, `http_404`, `timed_out`.
     pub never: Vec<Box<str>>,
 }
 

@@ -91,12 +91,12 @@ fn ended(
         }
         Outcome::Failed(error) => {
             let end = end_of(&error, log);
-            let next = after_failure(job, at, task, &end, cx);
+            let next = after_failure(job, at, task, (&end, &error), cx);
             [Event::AttemptFailed { task, attempt, end }].into_iter().chain(next).collect()
         }
         Outcome::TimedOut(error) => {
             let end = timed_out(&error, log);
-            let next = after_failure(job, at, task, &end, cx);
+            let next = after_failure(job, at, task, (&end, &error), cx);
             [Event::AttemptTimedOut { task, attempt, end }].into_iter().chain(next).collect()
         }
     }
@@ -139,7 +139,7 @@ fn after_failure(
     job: &Job,
     at: &Task,
     task: TaskNumber,
-    end: &AttemptEnd,
+    (end, error): (&AttemptEnd, &TaskError),
     cx: &Context,
 ) -> Vec<Event> {
     if let Some(skip) = skipped(at, task) {
@@ -148,7 +148,7 @@ fn after_failure(
     if matches!(job.intent, Some(Intent::Cancel | Intent::Fail)) {
         return Vec::new();
     }
-    match at.retry_due(end, cx.now.max(job.time), cx.random) {
+    match at.retry_due(end, error, cx.now.max(job.time), cx.random) {
         Some(due) => vec![Event::RetryScheduled { task, due }],
         None => fail(job, task, end.error.clone()),
     }
