@@ -4,11 +4,12 @@ use annals_engine::job::{self, AttemptEnd, Failure, PauseMode, Recorded, TaskNum
 use annals_engine::log::Position;
 use annals_tasks_sdk::{Exit, Payload};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{Error, Log, Time, WaitingFor, exit};
 
 /// An event with everything that the log keeps of it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Event<'a> {
     /// Its number in its job.
     pub seq: u64,
@@ -36,9 +37,11 @@ pub struct Event<'a> {
 }
 
 /// What goes with an event.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+#[schema(as = EventData)]
 pub struct Data<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
     plan: Option<Payload>,
     #[serde(skip_serializing_if = "Option::is_none")]
     workflow: Option<&'a str>,
@@ -63,6 +66,7 @@ pub struct Data<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     signal: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
     output: Option<&'a Payload>,
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<Log>,
@@ -71,7 +75,8 @@ pub struct Data<'a> {
 }
 
 /// What the log proves about a value that lies beside it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = ValueDigest)]
 struct Value {
     bytes: u32,
     hash: String,

@@ -6,6 +6,7 @@ use annals_engine::job::{self, TaskNumber, TaskStatus};
 use annals_engine::runtime::Snapshot;
 use annals_tasks_sdk::Payload;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{Error, Task, TaskProgress, Time};
 
@@ -13,7 +14,7 @@ use super::{Error, Task, TaskProgress, Time};
 pub type Live<'a> = BTreeMap<TaskNumber, TaskProgress<'a>>;
 
 /// A job with its tasks and their attempts.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Job<'a> {
     /// Its id.
     pub id: String,
@@ -39,12 +40,15 @@ pub struct Job<'a> {
     /// Its priority there.
     pub priority: i32,
     /// Free pairs to find it by.
+    #[schema(value_type = BTreeMap<String, String>)]
     pub labels: &'a BTreeMap<Box<str>, Box<str>>,
     /// What it was given.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
     pub input: Option<&'a Payload>,
     /// What it gives; once it is completed.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
     pub output: Option<Payload>,
     /// How far it is.
     pub progress: JobProgress<'a>,
@@ -64,7 +68,7 @@ pub struct Job<'a> {
 }
 
 /// How far a job is.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct JobProgress<'a> {
     /// Tasks that are not removed.
     pub total_tasks: u32,
@@ -79,6 +83,39 @@ pub struct JobProgress<'a> {
     /// What the first of them that says so is doing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<&'a str>,
+}
+
+/// How far a job is, by itself.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Progress<'a> {
+    /// The job.
+    pub job_id: String,
+    /// Its status.
+    pub status: &'static str,
+    /// What it is on its way to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intent: Option<&'static str>,
+    /// How far it is.
+    #[serde(flatten)]
+    pub progress: JobProgress<'a>,
+}
+
+impl<'a> Progress<'a> {
+    /// How far a job is at one moment.
+    pub fn at(snapshot: &'a Snapshot) -> Self {
+        let job = &snapshot.job;
+        Self {
+            job_id: job.id().to_string(),
+            status: job.status().as_str(),
+            intent: job.intent().map(job::Intent::as_str),
+            progress: JobProgress::of(job, &live(snapshot)),
+        }
+    }
+
+    /// The same as JSON text.
+    pub fn to_json(&self) -> String {
+        super::text(self)
+    }
 }
 
 /// How far the live attempts of a snapshot are.

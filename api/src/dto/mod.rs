@@ -4,25 +4,31 @@
 //! `snake_case`, what has no value is left out, times are RFC 3339 in UTC with milliseconds, and
 //! payloads stand as they were sent, digit by digit. Nothing here reads JSON.
 
+mod dry_run;
 mod event;
+mod explain;
 mod job;
 mod row;
 mod task;
 mod time;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use annals_engine::job::{Failure, LogSize};
 use annals_tasks_sdk::Exit;
 
+pub use dry_run::DryRun;
 pub use event::Event;
-pub use job::{Job, JobProgress, Live, live};
+pub use explain::{Because, Explanation};
+pub use job::{Job, JobProgress, Live, Progress, live};
 pub use row::Row;
-pub use task::{Attempt, Task, TaskProgress, WaitingFor};
+pub use task::{Attempt, Task, TaskProgress, Tasks, WaitingFor};
 pub use time::Time;
 
 /// Why something failed.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = Failure)]
 pub struct Error<'a> {
     /// A short stable word.
     pub code: &'a str,
@@ -48,7 +54,7 @@ impl<'a> Error<'a> {
 }
 
 /// The size of a step log.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct Log {
     /// Bytes that the attempt wrote.
     pub bytes: u64,

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use annals_engine::log::JobRow;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{Error, Time};
 
 /// A job in a list.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = JobRow)]
 pub struct Row<'a> {
     /// Its id.
     pub id: String,
@@ -34,6 +36,7 @@ pub struct Row<'a> {
     /// Its priority there.
     pub priority: i32,
     /// Free pairs to find it by.
+    #[schema(value_type = BTreeMap<String, String>)]
     pub labels: &'a BTreeMap<Box<str>, Box<str>>,
     /// How many of its tasks stand where.
     pub progress: RowProgress,
@@ -51,7 +54,7 @@ pub struct Row<'a> {
 }
 
 /// How many tasks of a listed job stand where.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[expect(clippy::struct_field_names, reason = "these are the names in JSON")]
 pub struct RowProgress {
     /// Tasks that are not removed.

@@ -1,13 +1,15 @@
 //! Tasks and their attempts.
 
 use annals_engine::job::{self, TaskNumber, Waiting};
+use annals_engine::runtime::Snapshot;
 use annals_tasks_sdk::Payload;
 use serde::Serialize;
+use utoipa::ToSchema;
 
-use super::{Error, Live, Log, Time, exit};
+use super::{Error, Live, Log, Time, exit, live};
 
 /// One task of a snapshot.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Task<'a> {
     /// Unique in the job.
     pub id: &'a str,
@@ -27,9 +29,11 @@ pub struct Task<'a> {
     pub needs: Vec<&'a str>,
     /// What its plan gives it, with references.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
     pub input: Option<&'a Payload>,
     /// What it gave.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
     pub output: Option<&'a Payload>,
     /// Why it failed for good.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,8 +45,29 @@ pub struct Task<'a> {
     pub attempts: Vec<Attempt<'a>>,
 }
 
+/// The tasks of a job.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Tasks<'a> {
+    /// In the order of the plan.
+    pub items: Vec<Task<'a>>,
+}
+
+impl<'a> Tasks<'a> {
+    /// The tasks of a job at one moment.
+    pub fn at(snapshot: &'a Snapshot) -> Self {
+        let (job, live) = (&*snapshot.job, live(snapshot));
+        let tasks = job.tasks();
+        Self { items: tasks.map(|(number, task)| Task::of(job, number, task, &live)).collect() }
+    }
+
+    /// The tasks as JSON text.
+    pub fn to_json(&self) -> String {
+        super::text(self)
+    }
+}
+
 /// What a waiting task waits for.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitingFor<'a> {
     /// Its next attempt.
@@ -62,7 +87,7 @@ pub enum WaitingFor<'a> {
 }
 
 /// How far a live attempt is.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize, ToSchema)]
 pub struct TaskProgress<'a> {
     /// Between 0 and 1.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +98,7 @@ pub struct TaskProgress<'a> {
 }
 
 /// One execution of a task.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Attempt<'a> {
     /// From 1 in its task.
     pub number: u32,
@@ -99,6 +124,7 @@ pub struct Attempt<'a> {
     pub error: Option<Error<'a>>,
     /// What it gave in spite of its failure.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
     pub output: Option<&'a Payload>,
     /// The size of its step log.
     pub log: Log,
@@ -122,6 +148,13 @@ impl<'a> Task<'a> {
             progress: live.get(&number).copied(),
             attempts: task.attempts().iter().map(Attempt::of).collect(),
         }
+    }
+}
+
+impl Task<'_> {
+    /// The task as JSON text.
+    pub fn to_json(&self) -> String {
+        super::text(self)
     }
 }
 

@@ -4,9 +4,11 @@ use std::fmt;
 
 use annals_tasks_sdk::Timestamp;
 use serde::{Serialize, Serializer};
+use utoipa::ToSchema;
 
 /// A time, shown as RFC 3339 in UTC with milliseconds: `2026-03-01T12:00:00.000Z`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
+#[schema(value_type = String, format = DateTime)]
 pub struct Time(pub Timestamp);
 
 impl fmt::Display for Time {

@@ -15,14 +15,18 @@
 //!
 //! Nothing here listens or opens a store: that is the matter of whoever serves the router.
 
+mod answer;
 mod body;
 mod edge;
+mod etag;
 mod extract;
+mod fields;
 mod jobs;
 mod openapi;
 mod problem;
 mod query;
 mod state;
+mod wait;
 
 use axum::Router;
 use utoipa_axum::router::OpenApiRouter;

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-use annals_tasks_sdk::duration::{format_duration, parse_duration};
+use annals_tasks_sdk::duration::parse_duration;
 use annals_tasks_sdk::near::hint;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
@@ -115,13 +115,8 @@ impl Parameters {
         }
     }
 
-    /// A duration with its unit, not longer than `most`.
-    pub(super) fn duration(&self, name: &str, most: Duration) -> Result<Option<Duration>, Problem> {
-        let duration = self.parsed(name, "a duration such as 30s", parse_duration)?;
-        if duration.is_some_and(|duration| duration > most) {
-            let most = format_duration(most);
-            return Err(bad_query(format!("`{name}` must not be longer than {most}")));
-        }
-        Ok(duration)
+    /// A duration with its unit.
+    pub(super) fn duration(&self, name: &str) -> Result<Option<Duration>, Problem> {
+        self.parsed(name, "a duration such as 30s", parse_duration)
     }
 }

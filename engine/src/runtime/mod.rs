@@ -21,6 +21,7 @@ mod ids;
 mod inbox;
 mod message;
 mod panics;
+mod plans;
 mod pool;
 mod questions;
 mod recovery;
