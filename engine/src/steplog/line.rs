@@ -24,8 +24,8 @@ pub(super) fn index(stream: Stream) -> usize {
 /// What a line of a file says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
-    Text { time: Timestamp, stream: Stream, ends: bool, content: &'a [u8] },
-    Mark { time: Timestamp, positions: Positions },
+    Text { stamp: &'a [u8], stream: Stream, ends: bool, content: &'a [u8] },
+    Mark { stamp: &'a [u8], positions: Positions },
 }
 
 /// The time as it stands in a file, made once for all lines that share it.
@@ -64,11 +64,17 @@ pub(super) fn push_mark(to: &mut Vec<u8>, stamp: &str, positions: Positions) {
     let _ = writeln!(to, "{stamp} mark F {stdout} {stderr}");
 }
 
-/// Reads a line without its line feed; `None` where it is none of ours.
+/// Reads the time of a line.
+pub(super) fn time(stamp: &[u8]) -> Option<Timestamp> {
+    std::str::from_utf8(stamp).ok()?.parse().ok()
+}
+
+/// Reads a line without its line feed; `None` where it is none of ours. Its time is left as it
+/// is, because many lines are read for what comes behind them.
 pub(super) fn parse(line: &[u8]) -> Option<Line<'_>> {
     let mut parts = line.splitn(4, |byte| *byte == b' ');
-    let time = std::str::from_utf8(parts.next()?).ok()?.parse().ok()?;
-    let (stream, tag, content) = (parts.next()?, parts.next()?, parts.next()?);
+    let (stamp, stream) = (parts.next()?, parts.next()?);
+    let (tag, content) = (parts.next()?, parts.next()?);
     let ends = match tag {
         b"F" => true,
         b"P" => false,
@@ -80,11 +86,11 @@ pub(super) fn parse(line: &[u8]) -> Option<Line<'_>> {
         b"mark" => {
             let (stdout, stderr) = std::str::from_utf8(content).ok()?.split_once(' ')?;
             let positions = [stdout.parse().ok()?, stderr.parse().ok()?];
-            return Some(Line::Mark { time, positions });
+            return Some(Line::Mark { stamp, positions });
         }
         _ => return None,
     };
-    Some(Line::Text { time, stream, ends, content })
+    Some(Line::Text { stamp, stream, ends, content })
 }
 
 /// How many bytes at the end are the beginning of a character that is not complete. Pieces end
@@ -117,13 +123,18 @@ mod tests {
         let mut file = Vec::new();
         let content = b" a  b\r\0\xff ";
         push_text(&mut file, &stamp(time), Stream::Stderr, Text::Piece(content));
+        let stamp_text = stamp(time);
+        let stamp_bytes = stamp_text.as_bytes();
         let parsed = parse(file.strip_suffix(b"\n").unwrap());
-        let expected = Line::Text { time, stream: Stream::Stderr, ends: false, content };
+        let expected =
+            Line::Text { stamp: stamp_bytes, stream: Stream::Stderr, ends: false, content };
         assert_eq!(parsed, Some(expected));
         file.clear();
         push_mark(&mut file, &stamp(time), [1, 2]);
-        let expected = Line::Mark { time, positions: [1, 2] };
+        let expected = Line::Mark { stamp: stamp_bytes, positions: [1, 2] };
         assert_eq!(parse(file.strip_suffix(b"\n").unwrap()), Some(expected));
+        assert_eq!(super::time(stamp_bytes), Some(time));
+        assert_eq!(super::time(b"2026-13-01T00:00:00Z"), None);
         for damaged in ["", "x", "2026-01-01T00:00:00Z stdout F", "2026-01-01T00:00:00Z x F a"] {
             assert_eq!(parse(damaged.as_bytes()), None);
         }

@@ -11,8 +11,14 @@
 //! `TIME mark F STDOUT STDERR` says how many bytes of each stream came before it; where fewer
 //! are there, the others were dropped.
 //!
-//! Nothing here is synced to the disk: a power failure may cost the last seconds of a log.
+//! Nothing here is synced to the disk: a power failure may cost the last seconds of a log. And
+//! nothing below the folder of all logs is a link that is followed: whoever runs as the engine's
+//! user may put one there.
 
+mod entries;
+mod files;
+mod follow;
+mod growth;
 mod layer;
 mod line;
 mod pack;
@@ -26,8 +32,13 @@ use std::sync::Arc;
 
 use annals_tasks_sdk::{AttemptId, JobId, Stream};
 
+use files::Place;
+use growth::{Growth, Watch};
+
+pub use entries::Entries;
+pub use follow::Follower;
 pub use layer::{StepLogLayer, layer};
-pub use read::{Entries, Entry, Part, Raw};
+pub use read::{Entry, Extent, Part, Raw};
 pub use write::AttemptLog;
 
 /// How much of an attempt's output is kept, unless a setting says otherwise: 16 MiB.
@@ -38,6 +49,7 @@ pub const BUDGET: u64 = 16 * 1024 * 1024;
 pub struct StepLogs {
     folder: Arc<Path>,
     budget: u64,
+    growth: Arc<Growth>,
 }
 
 /// Which log: ids of tasks are free text of a kind, so files are named by numbers.
@@ -70,12 +82,12 @@ impl StepLogs {
     /// The logs below `folder`, which need not exist. Each keeps about `budget` bytes of what
     /// its attempt writes; see [`BUDGET`].
     pub fn new(folder: impl Into<PathBuf>, budget: u64) -> Self {
-        Self { folder: folder.into().into(), budget }
+        Self { folder: folder.into().into(), budget, growth: Arc::default() }
     }
 
     /// Begins the log of an attempt. Makes no file.
     pub fn open(&self, attempt: &AttemptId) -> AttemptLog {
-        AttemptLog::new(self.place(attempt.into()), self.budget, attempt)
+        AttemptLog::new(self.place(attempt.into()), self.budget, Arc::clone(&self.growth), attempt)
     }
 
     /// Reads the bytes as they were written. A log without a file is empty.
@@ -93,6 +105,18 @@ impl StepLogs {
         self.entries(name, filter)?.last_lines(lines)
     }
 
+    /// Reads line by line as the log grows.
+    pub fn follow(&self, name: LogName, filter: Filter) -> Follower {
+        let watch = Watch::new(&self.growth, name);
+        Follower::new(self.place(name), filter, watch)
+    }
+
+    /// How far a log goes, of one stream or of both. Reads through it.
+    pub fn extent(&self, name: LogName, stream: Option<Stream>) -> io::Result<Extent> {
+        let end = Filter { stream, after: u64::MAX };
+        Ok(read::Pieces::open(&self.place(name), end)?.extent())
+    }
+
     /// Removes all logs of a job.
     pub fn remove(&self, job: JobId) -> io::Result<()> {
         match fs::remove_dir_all(self.folder.join(job.to_string())) {
@@ -102,33 +126,6 @@ impl StepLogs {
     }
 
     fn place(&self, name: LogName) -> Place {
-        Place { folder: Arc::clone(&self.folder), name }
-    }
-}
-
-/// Where the files of one log are.
-#[derive(Debug, Clone)]
-struct Place {
-    folder: Arc<Path>,
-    name: LogName,
-}
-
-impl Place {
-    fn job(&self) -> PathBuf {
-        self.folder.join(self.name.job.to_string())
-    }
-
-    fn head(&self) -> PathBuf {
-        self.job().join(format!("{}.{}.log", self.name.number, self.name.attempt))
-    }
-
-    /// The folder of the last segments.
-    fn tail(&self) -> PathBuf {
-        self.job().join(format!("{}.{}.tail", self.name.number, self.name.attempt))
-    }
-
-    /// Padded, so that the order of names is the order of segments.
-    fn segment(&self, number: u64) -> PathBuf {
-        self.tail().join(format!("{number:010}"))
+        Place::new(Arc::clone(&self.folder), name)
     }
 }

@@ -1,23 +1,17 @@
 //! Reading a log, also while it is written.
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
-use std::os::unix::fs::MetadataExt;
 
 use annals_tasks_sdk::Stream;
 use jiff::Timestamp;
 use lz4_flex::frame::FrameDecoder;
 
+use super::Filter;
+use super::files::{Folder, Inode, Place};
 use super::line::{self, LINE_MAX, Line, Positions};
 use super::pack::MAGIC;
-use super::{Filter, Place};
-
-/// Pieces of one line are put together up to this length.
-const JOINED_MAX: usize = 64 * 1024;
-
-/// The last lines are no more than this, however many were asked for.
-const LAST_MAX: usize = 4 * 1024 * 1024;
 
 /// A line, a piece of one, or a gap.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,53 +48,60 @@ pub enum Part {
     },
 }
 
+/// How far a log goes.
+#[derive(Debug)]
+pub struct Extent {
+    /// The end of what the filter lets through: who reads on gives it as [`Filter::after`].
+    pub after: u64,
+    /// The end of both streams together. Where it is less than what the attempt has written, the
+    /// rest is missing.
+    pub total: u64,
+    /// Why nothing can be read from there on, where something else than the end is there.
+    pub damage: Option<io::Error>,
+}
+
+pub(super) fn damaged() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the log is damaged")
+}
+
 /// The files of a log that is not packed, one after the other; `None` where there are none.
 pub(super) fn plain(place: &Place) -> io::Result<Option<impl Read + use<>>> {
-    Ok(open(place)?.map(Files))
+    Ok(open(place)?.map(|found| Files(found.files)))
+}
+
+/// The open files of a log.
+pub(super) struct Found {
+    pub(super) files: VecDeque<File>,
+    pub(super) packed: bool,
 }
 
 /// Opens all files of a log at once: what is open can be read on, whatever happens to its name.
-fn open(place: &Place) -> io::Result<Option<VecDeque<File>>> {
+fn open(place: &Place) -> io::Result<Option<Found>> {
     const TRIES: usize = 100;
+    let Some(folder) = place.job()? else { return Ok(None) };
     for _ in 0..TRIES {
-        let mut head = match File::open(place.head()) {
-            Ok(head) => head,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let Some(tail) = (if is_packed(&mut head)? { Some(Vec::new()) } else { tail(place)? })
-        else {
+        let Some(mut head) = folder.open(&place.head())? else { return Ok(None) };
+        let packed = is_packed(&mut head)?;
+        let Some(tail) = (if packed { Some(Vec::new()) } else { tail(&folder, place)? }) else {
             continue;
         };
         // Packing gives the head's name to another file and then removes the tail.
-        if fs::metadata(place.head())?.ino() == head.metadata()?.ino() {
-            return Ok(Some([head].into_iter().chain(tail).collect()));
+        if folder.inode(&place.head())? == Some(Inode::of(&head)?) {
+            let files = [head].into_iter().chain(tail).collect();
+            return Ok(Some(Found { files, packed }));
         }
     }
     Err(io::Error::new(io::ErrorKind::ResourceBusy, "the log is written faster than it is read"))
 }
 
 /// The last segments; `None` where one was dropped between looking and opening.
-fn tail(place: &Place) -> io::Result<Option<Vec<File>>> {
-    let mut paths = match fs::read_dir(place.tail()) {
-        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(error),
-    };
-    paths.sort_unstable();
-    let mut files = Vec::with_capacity(paths.len());
-    for path in paths {
-        match File::open(path) {
-            Ok(file) => files.push(file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(Some(files))
+fn tail(folder: &Folder, place: &Place) -> io::Result<Option<Vec<File>>> {
+    let Some(tail) = folder.folder(&place.tail())? else { return Ok(Some(Vec::new())) };
+    tail.names()?.iter().map(|name| tail.open(name)).collect()
 }
 
-/// Leaves out the files before the one in which the reading begins, so that who follows a long
-/// log does not read it anew each time.
+/// Leaves out the files before the one in which the reading begins, so that who goes on with a
+/// long log does not read it anew each time.
 fn skip(files: &mut VecDeque<File>, filter: Filter) -> io::Result<()> {
     for index in (1..files.len()).rev() {
         let start = start(&mut files[index])?;
@@ -130,7 +131,7 @@ fn position(passed: Positions, filter: Filter) -> u64 {
     }
 }
 
-fn is_packed(file: &mut File) -> io::Result<bool> {
+pub(super) fn is_packed(file: &mut File) -> io::Result<bool> {
     let mut start = Vec::new();
     file.take(MAGIC.len() as u64).read_to_end(&mut start)?;
     file.rewind()?;
@@ -151,36 +152,109 @@ impl Read for Files {
     }
 }
 
-/// The pieces of a log as they lie in its files, filtered.
-pub(super) struct Pieces {
-    source: Option<BufReader<Box<dyn Read + Send>>>,
+/// Makes entries of the lines of files, and knows how far it is.
+#[derive(Debug)]
+pub(super) struct Sieve {
     filter: Filter,
     /// What has been passed, dropped bytes included.
     passed: Positions,
+}
+
+impl Sieve {
+    pub(super) fn new(filter: Filter) -> Self {
+        Self { filter, passed: [0, 0] }
+    }
+
+    /// What to put into [`Filter::after`] to go on behind what has been passed.
+    pub(super) fn after(&self) -> u64 {
+        self.position().max(self.filter.after)
+    }
+
+    /// The same filter, for what comes behind what has been passed.
+    pub(super) fn rest(&self) -> Filter {
+        Filter { after: self.after(), ..self.filter }
+    }
+
+    fn position(&self) -> u64 {
+        position(self.passed, self.filter)
+    }
+
+    /// Takes a line of a file, without its line feed. Gives what is wanted of it.
+    pub(super) fn pass(&mut self, line: &[u8]) -> io::Result<Option<Entry>> {
+        let line = line::parse(line).ok_or_else(damaged)?;
+        let before = self.position();
+        let (stamp, part) = match line {
+            Line::Mark { stamp, positions } => {
+                self.passed = positions;
+                let from = before.max(self.filter.after);
+                (stamp, Part::Gap { bytes: self.position().saturating_sub(from) })
+            }
+            Line::Text { stamp, stream, ends, content } => {
+                self.passed[line::index(stream)] += content.len() as u64 + u64::from(ends);
+                if self.filter.stream.is_some_and(|wanted| wanted != stream) {
+                    return Ok(None);
+                }
+                let skipped = self.filter.after.saturating_sub(before);
+                let skipped = usize::try_from(skipped).unwrap_or(usize::MAX).min(content.len());
+                let bytes = content[skipped..].to_vec();
+                let part =
+                    if ends { Part::Line { stream, bytes } } else { Part::Piece { stream, bytes } };
+                (stamp, part)
+            }
+        };
+        let after = self.position();
+        if after <= self.filter.after || part == (Part::Gap { bytes: 0 }) {
+            return Ok(None);
+        }
+        let time = line::time(stamp).ok_or_else(damaged)?;
+        Ok(Some(Entry { time, part, after }))
+    }
+}
+
+/// The pieces of a log as they lie in its files, filtered.
+pub(super) struct Pieces {
+    source: Option<BufReader<Box<dyn Read + Send>>>,
+    sieve: Sieve,
     line: Vec<u8>,
 }
 
 impl Pieces {
     pub(super) fn open(place: &Place, filter: Filter) -> io::Result<Self> {
-        let source = open(place)?.map(|mut files| -> io::Result<Box<dyn Read + Send>> {
-            let packed = files.front_mut().map_or(Ok(false), is_packed)?;
-            skip(&mut files, filter)?;
-            let files = Files(files);
-            Ok(if packed { Box::new(FrameDecoder::new(files)) } else { Box::new(files) })
-        });
-        let source = source.transpose()?.map(|source| BufReader::with_capacity(64 * 1024, source));
-        Ok(Self { source, filter, passed: [0, 0], line: Vec::new() })
+        Self::of(open(place)?, filter)
     }
 
-    fn next(&mut self) -> io::Result<Option<Entry>> {
+    fn of(found: Option<Found>, filter: Filter) -> io::Result<Self> {
+        let source = found.map(|Found { mut files, packed }| {
+            skip(&mut files, filter)?;
+            let files = Files(files);
+            let source: Box<dyn Read + Send> =
+                if packed { Box::new(FrameDecoder::new(files)) } else { Box::new(files) };
+            Ok::<_, io::Error>(BufReader::with_capacity(64 * 1024, source))
+        });
+        Ok(Self { source: source.transpose()?, sieve: Sieve::new(filter), line: Vec::new() })
+    }
+
+    /// Reads on to the end, and gives how far the log goes.
+    pub(super) fn extent(mut self) -> Extent {
+        let damage = loop {
+            match self.next() {
+                Ok(Some(_)) => {}
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            }
+        };
+        let (after, total) = (self.sieve.position(), self.sieve.passed.iter().sum());
+        Extent { after, total, damage }
+    }
+
+    pub(super) fn after(&self) -> u64 {
+        self.sieve.after()
+    }
+
+    pub(super) fn next(&mut self) -> io::Result<Option<Entry>> {
         while self.read_line()? {
-            let line = std::mem::take(&mut self.line);
-            let entry = line::parse(&line).map(|line| self.entry(&line));
-            self.line = line;
-            match entry {
-                Some(None) => {}
-                Some(entry) => return Ok(entry),
-                None => return Err(io::Error::new(io::ErrorKind::InvalidData, "damaged log")),
+            if let Some(entry) = self.sieve.pass(&self.line)? {
+                return Ok(Some(entry));
             }
         }
         Ok(None)
@@ -192,50 +266,16 @@ impl Pieces {
         self.line.clear();
         source.take(LINE_MAX as u64).read_until(b'\n', &mut self.line)?;
         if self.line.len() == LINE_MAX && !self.line.ends_with(b"\n") {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "damaged log"));
+            return Err(damaged());
         }
         Ok(self.line.pop() == Some(b'\n'))
-    }
-
-    fn entry(&mut self, line: &Line<'_>) -> Option<Entry> {
-        let before = self.position();
-        match line {
-            Line::Mark { time, positions } => {
-                self.passed = *positions;
-                let from = before.max(self.filter.after);
-                let bytes = self.position().saturating_sub(from);
-                let part = Part::Gap { bytes };
-                (bytes > 0).then(|| Entry { time: *time, part, after: self.position() })
-            }
-            Line::Text { time, stream, ends, content } => {
-                let length = content.len() as u64 + u64::from(*ends);
-                self.passed[line::index(*stream)] += length;
-                let wanted = self.filter.stream.is_none_or(|wanted| wanted == *stream);
-                let after = self.position();
-                if !wanted || after <= self.filter.after {
-                    return None;
-                }
-                let skipped = self.filter.after.saturating_sub(before);
-                let skipped = usize::try_from(skipped).unwrap_or(usize::MAX).min(content.len());
-                let (stream, bytes) = (*stream, content[skipped..].to_vec());
-                let part = if *ends {
-                    Part::Line { stream, bytes }
-                } else {
-                    Part::Piece { stream, bytes }
-                };
-                Some(Entry { time: *time, part, after })
-            }
-        }
-    }
-
-    fn position(&self) -> u64 {
-        position(self.passed, self.filter)
     }
 }
 
 /// The bytes of a log as they were written; where some were dropped a note stands in brackets.
 pub struct Raw {
     pieces: Pieces,
+    upto: u64,
     ready: Vec<u8>,
     taken: usize,
     /// Whether what is ready is no part of the log.
@@ -244,121 +284,54 @@ pub struct Raw {
 
 impl Raw {
     pub(super) fn new(pieces: Pieces) -> Self {
-        Self { pieces, ready: Vec::new(), taken: 0, is_note: false }
+        Self { pieces, upto: u64::MAX, ready: Vec::new(), taken: 0, is_note: false }
+    }
+
+    /// Ends where [`Raw::after`] reaches `position`, however much is written meanwhile.
+    pub fn upto(self, position: u64) -> Self {
+        Self { upto: position, ..self }
     }
 
     /// What to put into [`Filter::after`] to go on behind what has been read.
     pub fn after(&self) -> u64 {
         let unread = if self.is_note { 0 } else { (self.ready.len() - self.taken) as u64 };
-        self.pieces.position().max(self.pieces.filter.after).saturating_sub(unread)
+        self.pieces.after().saturating_sub(unread).min(self.upto)
+    }
+
+    /// The bytes that stand for an entry, up to where the reading ends.
+    fn take(&mut self, entry: Entry) {
+        let beyond = entry.after.saturating_sub(self.upto);
+        self.taken = 0;
+        self.is_note = matches!(entry.part, Part::Gap { .. });
+        self.ready = match entry.part {
+            Part::Piece { bytes, .. } => bytes,
+            Part::Line { mut bytes, .. } => {
+                bytes.push(b'\n');
+                bytes
+            }
+            Part::Gap { bytes } => match bytes.saturating_sub(beyond) {
+                0 => Vec::new(),
+                bytes => format!("\n[{bytes} bytes were dropped here]\n").into_bytes(),
+            },
+        };
+        if !self.is_note {
+            let beyond = usize::try_from(beyond).unwrap_or(usize::MAX);
+            self.ready.truncate(self.ready.len().saturating_sub(beyond));
+        }
     }
 }
 
 impl Read for Raw {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.taken == self.ready.len() {
+            if self.pieces.after() >= self.upto {
+                return Ok(0);
+            }
             let Some(entry) = self.pieces.next()? else { return Ok(0) };
-            self.taken = 0;
-            self.is_note = matches!(entry.part, Part::Gap { .. });
-            self.ready = match entry.part {
-                Part::Piece { bytes, .. } => bytes,
-                Part::Line { mut bytes, .. } => {
-                    bytes.push(b'\n');
-                    bytes
-                }
-                Part::Gap { bytes } => {
-                    format!("\n[{bytes} bytes were dropped here]\n").into_bytes()
-                }
-            };
+            self.take(entry);
         }
         let count = (&self.ready[self.taken..]).read(buffer)?;
         self.taken += count;
         Ok(count)
-    }
-}
-
-/// The lines of a log, in the order in which they were written.
-///
-/// Where one stream writes in the middle of the other's line, that line comes in pieces.
-pub struct Entries {
-    pieces: Pieces,
-    ahead: Option<Entry>,
-}
-
-impl Entries {
-    pub(super) fn new(pieces: Pieces) -> Self {
-        Self { pieces, ahead: None }
-    }
-
-    fn read(&mut self) -> io::Result<Option<Entry>> {
-        let first = match self.ahead.take() {
-            Some(entry) => Some(entry),
-            None => self.pieces.next()?,
-        };
-        let Some(mut entry) = first else { return Ok(None) };
-        while let Part::Piece { stream, bytes } = &mut entry.part {
-            let Some(next) = self.pieces.next()? else { break };
-            let (its, more, ends) = match &next.part {
-                Part::Piece { stream, bytes } => (*stream, bytes, false),
-                Part::Line { stream, bytes } => (*stream, bytes, true),
-                Part::Gap { .. } => {
-                    self.ahead = Some(next);
-                    break;
-                }
-            };
-            if its != *stream || bytes.len() + more.len() > JOINED_MAX {
-                self.ahead = Some(next);
-                break;
-            }
-            bytes.extend_from_slice(more);
-            entry.after = next.after;
-            if ends {
-                let bytes = std::mem::take(bytes);
-                entry.part = Part::Line { stream: its, bytes };
-            }
-        }
-        Ok(Some(entry))
-    }
-
-    pub(super) fn last_lines(self, lines: usize) -> io::Result<Vec<Entry>> {
-        let mut last: VecDeque<Entry> = VecDeque::new();
-        let (mut ended, mut size) = (0, 0);
-        for entry in self {
-            let entry = entry?;
-            size += entry.size();
-            ended += usize::from(entry.ends_line());
-            last.push_back(entry);
-            while let Some(first) = last.front() {
-                let unended = last.back().is_some_and(|entry| !entry.ends_line());
-                if ended + usize::from(unended) <= lines && size <= LAST_MAX {
-                    break;
-                }
-                size -= first.size();
-                ended -= usize::from(first.ends_line());
-                last.pop_front();
-            }
-        }
-        Ok(last.into())
-    }
-}
-
-impl Iterator for Entries {
-    type Item = io::Result<Entry>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.read().transpose()
-    }
-}
-
-impl Entry {
-    fn ends_line(&self) -> bool {
-        matches!(self.part, Part::Line { .. })
-    }
-
-    fn size(&self) -> usize {
-        match &self.part {
-            Part::Line { bytes, .. } | Part::Piece { bytes, .. } => bytes.len(),
-            Part::Gap { .. } => 0,
-        }
     }
 }

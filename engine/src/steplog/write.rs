@@ -1,16 +1,17 @@
 //! Writing a log.
 
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use annals_tasks_sdk::{AttemptId, Stream};
 use jiff::Timestamp;
 
+use super::files::{Place, segment};
+use super::growth::Growth;
 use super::line::{self, PIECE_MAX, Positions, Text};
-use super::{Place, layer, pack};
+use super::{layer, pack};
 use crate::job::LogSize;
 
 /// How much is gathered before it is written.
@@ -32,6 +33,7 @@ pub struct AttemptLog(Arc<Shared>);
 pub(super) struct Shared {
     place: Place,
     budget: u64,
+    growth: Arc<Growth>,
     state: Mutex<State>,
 }
 
@@ -67,8 +69,8 @@ struct Segment {
 }
 
 impl AttemptLog {
-    pub(super) fn new(place: Place, budget: u64, attempt: &AttemptId) -> Self {
-        let shared = Shared { place, budget, state: Mutex::default() };
+    pub(super) fn new(place: Place, budget: u64, growth: Arc<Growth>, attempt: &AttemptId) -> Self {
+        let shared = Shared { place, budget, growth, state: Mutex::default() };
         let log = Self(Arc::new(shared));
         layer::register(attempt, &log);
         log
@@ -191,7 +193,7 @@ impl AttemptLog {
             && let Some(oldest) = state.tail.pop_front()
         {
             // One that stays is one part more to read.
-            let _ = fs::remove_file(self.0.place.segment(oldest));
+            let _ = self.drop_segment(oldest);
         }
     }
 
@@ -209,6 +211,7 @@ impl AttemptLog {
         }
         state.gathered.clear();
         state.stored = state.taken;
+        self.0.growth.tell(self.0.place.name());
     }
 
     fn store(&self, state: &mut State, now: &str) -> io::Result<()> {
@@ -217,11 +220,7 @@ impl AttemptLog {
             line::push_mark(&mut mark, now, state.stored);
         }
         if state.segment.file.is_none() {
-            let path = match state.tail.back() {
-                Some(number) => self.0.place.segment(*number),
-                None => self.0.place.head(),
-            };
-            state.segment.file = Some(create(&path)?);
+            state.segment.file = Some(self.create(state.tail.back().copied())?);
         }
         let Some(file) = &mut state.segment.file else { return Ok(()) };
         file.write_all(&mark)?;
@@ -230,15 +229,23 @@ impl AttemptLog {
         state.gap = false;
         Ok(())
     }
-}
 
-fn create(path: &Path) -> io::Result<File> {
-    let open = || OpenOptions::new().create(true).append(true).open(path);
-    match open() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            path.parent().map_or(Ok(()), fs::create_dir_all)?;
-            open()
+    /// Opens the file of a segment, or the first one.
+    fn create(&self, number: Option<u64>) -> io::Result<File> {
+        let place = &self.0.place;
+        let folder = place.make_job()?;
+        match number {
+            Some(number) => folder.make(&place.tail())?.append(&segment(number)),
+            None => folder.append(&place.head()),
         }
-        result => result,
+    }
+
+    fn drop_segment(&self, number: u64) -> io::Result<()> {
+        let place = &self.0.place;
+        let Some(folder) = place.job()? else { return Ok(()) };
+        match folder.folder(&place.tail())? {
+            Some(tail) => tail.remove(&segment(number)),
+            None => Ok(()),
+        }
     }
 }

@@ -1,64 +1,12 @@
-//! Step logs: every byte comes back, within the budget, also while the log is written.
+//! Every byte comes back, within the budget, also while the log is written.
 
 use std::io::Read;
-use std::path::Path;
 
-use annals_engine::steplog::{AttemptLog, BUDGET, Entry, Filter, LogName, Part, StepLogs, layer};
-use annals_tasks_sdk::{AttemptId, JobId, Stream, TaskId};
+use annals_engine::steplog::{BUDGET, Entry, Filter, Part, StepLogs, layer};
+use annals_tasks_sdk::Stream;
 use tracing_subscriber::layer::SubscriberExt;
 
-struct Begun {
-    folder: tempfile::TempDir,
-    logs: StepLogs,
-    name: LogName,
-    log: AttemptLog,
-}
-
-fn attempt(job: u128) -> AttemptId {
-    let task = TaskId::new("try").unwrap();
-    AttemptId { job: JobId::from_u128(job), task, number: 1, attempt: 2 }
-}
-
-fn begin(budget: u64) -> Begun {
-    let folder = tempfile::tempdir().unwrap();
-    let logs = StepLogs::new(folder.path().join("logs"), budget);
-    let id = attempt(7);
-    Begun { log: logs.open(&id), name: (&id).into(), logs, folder }
-}
-
-impl Begun {
-    fn raw(&self, filter: Filter) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        self.logs.read(self.name, filter).unwrap().read_to_end(&mut bytes).unwrap();
-        bytes
-    }
-
-    fn entries(&self, filter: Filter) -> Vec<Entry> {
-        self.logs.entries(self.name, filter).unwrap().map(Result::unwrap).collect()
-    }
-}
-
-fn all() -> Filter {
-    Filter::default()
-}
-
-fn only(stream: Stream) -> Filter {
-    Filter { stream: Some(stream), after: 0 }
-}
-
-fn lines(entries: &[Entry]) -> Vec<String> {
-    let text = |entry: &Entry| match &entry.part {
-        Part::Line { bytes, .. } => String::from_utf8_lossy(bytes).into_owned(),
-        Part::Piece { bytes, .. } => format!("{}...", String::from_utf8_lossy(bytes)),
-        Part::Gap { bytes } => format!("gap {bytes}"),
-    };
-    entries.iter().map(text).collect()
-}
-
-fn files(folder: &Path) -> usize {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| if entry.path().is_dir() { files(&entry.path()) } else { 1 }).sum()
-}
+use crate::support::{Begun, all, attempt, begin, files, lines, only};
 
 #[test]
 fn a_log_without_a_byte_has_no_file() {
@@ -285,7 +233,10 @@ fn events_inside_the_span_of_an_attempt_land_in_its_log() {
         tracing::info!("deeper");
     });
     let entries = log.entries(only(Stream::Stderr));
-    assert_eq!(lines(&entries), [" WARN steplog: disk full count=3", " INFO steplog: deeper"]);
+    assert_eq!(
+        lines(&entries),
+        [" WARN steplog::written: disk full count=3", " INFO steplog::written: deeper"]
+    );
 }
 
 #[test]
