@@ -1,17 +1,17 @@
-//! Commands on jobs of a store that no engine runs on: recorded here, carried out by the next
-//! `annals run --job`.
+//! Commands on jobs. In a store that no engine runs on they are recorded, and carried out by the
+//! next engine that does.
 
-use annals_engine::Ask;
-use annals_engine::job::{Command, Event, JobStatus, PauseMode};
-use annals_engine::runtime::Answer;
+use annals_engine::job::{Command, JobStatus, PauseMode};
 use annals_tasks_sdk::Payload;
-use serde::Serialize;
-use serde_json::value::RawValue;
+use serde::Deserialize;
 
+use super::Session;
 use super::args::{Asked, CommandArgs, ExecuteArgs, PauseArgs, RemoveArgs, SkipArgs};
+use super::backend::{Answered, Backend, Settled};
 use super::error::{CliError, Exit};
-use super::{Session, store, text};
-use crate::dto;
+use super::place::Place;
+use super::text::plain;
+use super::view::{self, Event, Job};
 
 pub(super) async fn execute(args: ExecuteArgs, session: Session) -> Result<Exit, CliError> {
     let command = Command::Execute { paused: args.paused };
@@ -50,92 +50,79 @@ async fn ask(
     asked: &Asked,
     mut session: Session,
 ) -> Result<Exit, CliError> {
-    let engine = store::hold(&session.data).await?;
-    let job = store::find(&engine, job).await?;
-    let ask = Ask {
-        origin: store::origin(asked.reason.as_deref()),
-        expected_seq: asked.expected_seq,
-        dry_run: asked.dry_run,
-    };
+    let backend = Backend::open(&session).await?;
+    let job = backend.find(job).await?;
     let help = match &command {
         Command::Skip { .. } => " (--output JSON, --cascade)",
         Command::Remove { .. } => " (--cascade)",
         _ => "",
     };
-    let answer = job.command(command, ask).await;
-    let answer =
-        answer.map_err(|error| CliError::from(error).with_flags("output_is_taken", help))?;
+    let answer = backend.command(job, command, asked).await;
+    let answer = answer.map_err(|error| error.with_flags("output_is_taken", help))?;
     if session.json {
-        session.out.line(json(&answer, asked.dry_run));
+        session.out.line(&answer.json);
+    } else if asked.dry_run {
+        session.out.lines(would(&answer)?);
     } else {
-        session.out.lines(lines(&answer, asked.dry_run, &session.data));
+        session.out.line(did(&answer, &session.place)?);
     }
-    engine.shutdown().await?;
+    backend.close().await?;
     Ok(Exit::Done)
 }
 
-#[derive(Serialize)]
-struct DryRun<'a> {
-    events: Vec<dto::Event<'a>>,
-    job: Box<RawValue>,
+fn nothing(job: &Job) -> String {
+    format!("nothing to do: job {} is {} and stays so", job.id, job.status)
 }
 
-fn json(answer: &Answer, dry_run: bool) -> String {
-    let job = &answer.snapshot.job;
-    let snapshot = dto::Job::at(&answer.snapshot).to_json();
-    if !dry_run {
-        return snapshot;
+/// What a dry run shows.
+fn would(answer: &Answered) -> Result<Vec<String>, CliError> {
+    #[derive(Deserialize)]
+    struct DryRun {
+        events: Vec<Event>,
+        job: Job,
     }
-    let events = answer.events.iter().map(|event| dto::Event::of(job, event)).collect();
-    // A snapshot is JSON.
-    let job = RawValue::from_string(snapshot).unwrap_or_default();
-    crate::json::compact(&serde_json::to_string(&DryRun { events, job }).unwrap_or_default())
+    let DryRun { events, job } = view::parse(&answer.json)?;
+    if !answer.is_news {
+        return Ok(vec![nothing(&job)]);
+    }
+    let mut lines = vec![format!("would be accepted: job {} would be {}", job.id, job.status)];
+    for event in &events {
+        let task = event.data.task.as_ref().map_or_else(String::new, |task| format!("  {task}"));
+        lines.push(format!("  {}{task}", plain(&event.kind)));
+    }
+    Ok(lines)
 }
 
-fn lines(answer: &Answer, dry_run: bool, data: &std::path::Path) -> Vec<String> {
-    let job = &answer.snapshot.job;
-    let (id, status) = (job.id(), job.status());
-    if answer.events.is_empty() {
-        return vec![format!("nothing to do: job {id} is {status} and stays so")];
+/// What a command did.
+fn did(answer: &Answered, place: &Place) -> Result<String, CliError> {
+    let job: Job = view::parse(&answer.json)?;
+    if !answer.is_news {
+        return Ok(nothing(&job));
     }
-    if dry_run {
-        let mut lines = vec![format!("would be accepted: job {id} would be {status}")];
-        for recorded in &answer.events {
-            let event = dto::Event::of(job, recorded);
-            let task = event.task().map_or_else(String::new, |task| format!("  {task}"));
-            lines.push(format!("  {}{task}", event.kind));
-        }
-        return lines;
-    }
-    let go_on = text::command(&format!("run --job {id}"), data);
-    let then = match status {
+    let what = answer.settled.words().unwrap_or_else(|| "accepted: ".into());
+    let then = if place.runs_nothing() { needs(&job, place) } else { String::new() };
+    Ok(format!("{what}job {} is {}{then}", job.id, job.status))
+}
+
+/// What a job needs to move where nothing runs.
+fn needs(job: &Job, place: &Place) -> String {
+    let go_on = place.go_on(job.id, job.status);
+    match job.status {
         JobStatus::Running => format!("; nothing runs now: `{go_on}` goes on"),
         JobStatus::Pending => format!("; nothing runs now: `{go_on}` starts it"),
         JobStatus::Paused => format!("; `{go_on}` resumes it"),
         JobStatus::Failed => format!("; `{go_on}` executes it again"),
         JobStatus::Completed | JobStatus::Cancelled => String::new(),
-    };
-    let what = settled(answer).unwrap_or_else(|| "accepted: ".into());
-    vec![format!("{what}job {id} is {status}{then}")]
+    }
 }
 
-/// Which tasks a skip or a removal has settled.
-fn settled(answer: &Answer) -> Option<String> {
-    let job = &answer.snapshot.job;
-    let mut word = "";
-    let tasks = answer.events.iter().filter_map(|recorded| {
-        let (task, how) = match &recorded.event {
-            Event::TaskSkipped { task, .. } => (task, "skipped"),
-            Event::TaskRemoved { task } => (task, "removed"),
-            _ => return None,
-        };
-        word = how;
-        Some(job.task(*task)?.spec.id.as_str())
-    });
-    let tasks: Vec<&str> = tasks.collect();
-    match tasks[..] {
-        [] => None,
-        [task] => Some(format!("task {task} is {word}; ")),
-        _ => Some(format!("tasks {} are {word}; ", tasks.join(", "))),
+impl Settled {
+    fn words(&self) -> Option<String> {
+        let how = self.how;
+        match &self.tasks[..] {
+            [] => None,
+            [task] => Some(format!("task {task} is {how}; ")),
+            tasks => Some(format!("tasks {} are {how}; ", tasks.join(", "))),
+        }
     }
 }

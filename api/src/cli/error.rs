@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use annals_engine::job::{Dependant, Rejection};
+use annals_engine::job::{Dependant, JobStatus, Rejection};
 use annals_engine::log::LogError;
 use annals_engine::runtime::{CommandError, EngineError, JobError, StartError, SubmitError};
 use serde::Serialize;
@@ -31,6 +31,18 @@ pub(super) enum Exit {
     Interrupted = 130,
     /// By SIGTERM.
     Terminated = 143,
+}
+
+impl Exit {
+    /// How a job ended that is no longer followed. One that goes on counts as paused.
+    pub(super) fn of(status: JobStatus) -> Self {
+        match status {
+            JobStatus::Completed => Self::Done,
+            JobStatus::Failed => Self::Failed,
+            JobStatus::Cancelled => Self::Cancelled,
+            JobStatus::Pending | JobStatus::Running | JobStatus::Paused => Self::Paused,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {

@@ -5,20 +5,24 @@
 //! reach, 129 hung up, 130 interrupted, 143 terminated. Nothing here decides anything about jobs.
 
 mod args;
+mod backend;
 mod commands;
 mod diagnostics;
 mod error;
 mod events;
 mod explain;
 mod list;
+mod live;
 mod logs;
 mod output;
+mod place;
 mod run;
 mod show;
 mod store;
 mod text;
 mod validate;
 mod verify;
+mod view;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -28,10 +32,11 @@ use clap::{CommandFactory, Parser};
 use args::{Cli, Command};
 use error::{CliError, Exit};
 use output::{Failure, Out};
+use place::Place;
 
 /// What every command has at hand.
 struct Session {
-    data: std::path::PathBuf,
+    place: Place,
     json: bool,
     out: Out,
 }
@@ -47,7 +52,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let json = cli.json;
     diagnostics::install(json);
     diagnostics::hush_the_store();
-    let session = Session { data: cli.data, json, out: Out::new() };
+    let session = Session { place: Place::Store(cli.data), json, out: Out::new() };
     let written = cli.command.only_reads().then(|| session.out.failure());
     let result = match cli.command {
         Command::Completions { shell } => Ok(completions(shell)),

@@ -1,108 +1,105 @@
 //! `annals show`: a job as people read it.
 
-use std::path::Path;
-
-use annals_engine::job::{Attempt, AttemptOutcome, Job, Task, TaskNumber, TaskStatus};
+use annals_engine::job::{AttemptOutcome, JobStatus, TaskStatus};
 
 use super::args::JobArgs;
+use super::backend::Backend;
 use super::error::{CliError, Exit};
+use super::place::Place;
 use super::text::{self, date, duration, job_status, plain};
-use super::{Session, explain, store};
-use crate::dto;
-use crate::json::outline;
+use super::view::{self, Attempt, Job, Task};
+use super::{Session, explain};
+use crate::json::{compact, outline};
 
 pub(super) async fn show(args: &JobArgs, mut session: Session) -> Result<Exit, CliError> {
-    let (engine, handle, snapshot) = store::look(&session.data, &args.job).await?;
-    let job = &snapshot.job;
+    let backend = Backend::open(&session).await?;
+    let id = backend.find(&args.job).await?;
+    let json = backend.snapshot(id).await?;
     if session.json {
-        session.out.line(dto::Job::at(&snapshot).to_json());
+        session.out.line(json);
     } else {
-        session.out.lines(header(job));
+        let job: Job = view::parse(&json)?;
+        session.out.lines(header(&job));
         session.out.line("");
-        for (number, task) in job.tasks() {
-            session.out.lines(lines_of(job, number, task, &session.data));
+        for task in &job.tasks {
+            session.out.lines(lines_of(&job, task, &session.place));
         }
         session.out.line("");
-        let missing = handle.missing_kinds().await?;
-        session.out.lines(explain::explain(job, &missing, &session.data));
-        if let Some(lines) = output(job) {
+        let missing = backend.missing_kinds(id).await?;
+        session.out.lines(explain::explain(&job, &missing, &session.place));
+        if let Some(lines) = output(&job) {
             session.out.line("output:");
             session.out.lines(lines.lines().map(|line| format!("  {}", plain(line))));
         }
     }
-    engine.shutdown().await?;
+    backend.close().await?;
     Ok(Exit::Done)
 }
 
 /// The output of a completed job, laid out.
 pub(super) fn output(job: &Job) -> Option<String> {
-    let output = job.output().ok().flatten().filter(|output| !output.is_null());
-    let completed = job.status() == annals_engine::job::JobStatus::Completed;
-    output.filter(|_| completed).map(|output| outline(output.as_str()))
+    let output = job.output.as_ref().filter(|_| job.status == JobStatus::Completed);
+    output.map(|output| outline(output.get()))
 }
 
 fn header(job: &Job) -> Vec<String> {
-    let header = job.header();
     let mut lines = Vec::new();
     let mut add = |name: &str, value: String| lines.push(format!("{name:<10}{value}"));
-    add("job", job.id().to_string());
-    add("name", plain(&header.name).into_owned());
-    let intent = job.intent().map_or_else(String::new, |intent| format!(" (to {intent})"));
-    add("status", format!("{}{intent}", job_status(job.status())));
-    if let Some(source) = &header.source {
+    add("job", job.id.to_string());
+    add("name", plain(&job.name).into_owned());
+    let intent = job.intent.map_or_else(String::new, |intent| format!(" (to {intent})"));
+    add("status", format!("{}{intent}", job_status(job.status)));
+    if let Some(source) = &job.source {
         add("file", plain(source).into_owned());
     }
-    for (label, value) in &header.labels {
+    for (label, value) in &job.labels {
         add("label", format!("{}: {}", plain(label), plain(value)));
     }
-    add("created", date(job.created()));
-    if let Some(started) = job.started() {
+    add("created", date(job.created));
+    if let Some(started) = job.started {
         add("started", date(started));
     }
-    if let Some(finished) = job.finished() {
-        let took = job.started().map(|started| duration(finished.since(started)));
+    if let Some(finished) = job.finished {
+        let took = job.started.map(|started| duration(finished.since(started)));
         let took = took.map_or_else(String::new, |took| format!("  after {took}"));
         add("finished", format!("{}{took}", date(finished)));
     }
-    let counts = job.counts();
+    let counts = job.progress;
     let skipped =
         if counts.skipped > 0 { format!(", {} skipped", counts.skipped) } else { String::new() };
-    add("tasks", format!("{} of {} completed{skipped}", counts.completed, job.total_tasks()));
-    add("seq", format!("{} (revision {})", job.seq(), job.revision()));
-    if !header.input.is_null() {
-        add("input", plain(&crate::json::compact(header.input.as_str())).into_owned());
+    add("tasks", format!("{} of {} completed{skipped}", counts.completed, counts.total));
+    add("seq", format!("{} (revision {})", job.seq, job.revision));
+    if let Some(input) = &job.input {
+        add("input", plain(&compact(input.get())).into_owned());
     }
     lines
 }
 
-fn lines_of(job: &Job, number: TaskNumber, task: &Task, data: &Path) -> Vec<String> {
-    let took = task.attempts().last().and_then(|last| Some(last.finished?.since(last.started)));
+fn lines_of(job: &Job, task: &Task, place: &Place) -> Vec<String> {
+    let took = task.attempts.last().and_then(|last| Some(last.finished?.since(last.started)));
     let took = took.map(duration).unwrap_or_default();
-    let attempts = match task.attempts().len() {
+    let attempts = match task.attempts.len() {
         0 | 1 => String::new(),
         count => format!("  {count} attempts"),
     };
-    let title = task.spec.title.as_deref().map(plain).unwrap_or_default();
-    let status = text::task_status(task.status());
-    let (id, place) = (task.spec.id.as_str(), number.0);
-    let mut lines = vec![
-        format!("{place:>4}  {id:<22} {status} {took:>7}{attempts}  {title}").trim_end().to_owned(),
-    ];
-    let failed = |attempt: &&Attempt| attempt.end.is_some();
-    let shown = task.attempts().iter().filter(failed);
-    lines.extend(shown.flat_map(attempt_lines));
-    let logged = task.attempts().iter().any(|attempt| attempt.log.bytes > 0);
-    if logged && task.status() == TaskStatus::Failed {
-        let words = format!("logs {} {id}", job.id());
-        lines.push(format!("        log: {}", text::command(&words, data)));
+    let title = task.title.as_deref().map(plain).unwrap_or_default();
+    let (id, number, status) = (&task.id, task.number, text::task_status(task.status));
+    let line = format!("{number:>4}  {id:<22} {status} {took:>7}{attempts}  {title}");
+    let mut lines = vec![line.trim_end().to_owned()];
+    lines.extend(task.attempts.iter().flat_map(attempt_lines));
+    let logged = task.attempts.iter().any(|attempt| attempt.log.bytes > 0);
+    if logged && task.status == TaskStatus::Failed {
+        let words = format!("logs {} {id}", job.id);
+        lines.push(format!("        log: {}", place.command(&words)));
     }
     lines
 }
 
+/// What became of an attempt that did not succeed.
 fn attempt_lines(attempt: &Attempt) -> Vec<String> {
-    let Some(end) = attempt.end.as_deref() else { return Vec::new() };
+    let Some(message) = &attempt.message else { return Vec::new() };
     let outcome = attempt.outcome.map_or("running", AttemptOutcome::as_str);
-    let mut message = end.error.message.lines();
+    let mut message = message.lines();
     let first = plain(message.next().unwrap_or_default()).into_owned();
     let mut lines = vec![format!("        attempt {}: {outcome}: {first}", attempt.number)];
     lines.extend(message.map(|line| format!("          {}", plain(line))));

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::path::Path;
 use std::time::Duration;
 
 use annals_engine::job::{JobStatus, TaskStatus};
@@ -94,17 +93,6 @@ pub(super) fn shell_quoted(argument: &str) -> String {
         argument.to_owned()
     } else {
         format!("'{}'", argument.replace('\'', r"'\''"))
-    }
-}
-
-/// `annals WORDS`, with the store where it is not the usual one.
-pub(super) fn command(words: &str, data: &Path) -> String {
-    let usual = std::env::var_os("ANNALS_DATA")
-        .map_or_else(|| data == Path::new("./annals-data"), |set| Path::new(&set) == data);
-    if usual {
-        format!("annals {words}")
-    } else {
-        format!("annals {words} --data {}", shell_quoted(&data.display().to_string()))
     }
 }
 

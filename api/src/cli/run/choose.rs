@@ -34,7 +34,7 @@ pub(super) async fn choose(
     source: String,
     session: &Session,
 ) -> Result<Choice, CliError> {
-    let held = Engine::open(&session.data).create(false).mode(Mode::Hold).start().await;
+    let held = Engine::open(session.place.store()).create(false).mode(Mode::Hold).start().await;
     let engine = match held {
         Ok(engine) => engine,
         Err(StartError::Log(LogError::Missing { .. })) => {
@@ -143,7 +143,7 @@ fn same(stored: &Plan, now: &Plan) -> bool {
 
 fn changed(row: &JobRow, stored: &Plan, now: &Plan, source: &str, session: &Session) -> CliError {
     let (id, status) = (row.job, row.status);
-    let with_stored = text::command(&format!("run --job {id}"), &session.data);
+    let with_stored = session.place.command(&format!("run --job {id}"));
     let detail = format!(
         "{source} has changed since its job {id} was started, which is {status}; `{with_stored}` \
          goes on with the plan that it was started with, the same command with --new starts a \

@@ -3,8 +3,6 @@
 mod choose;
 mod difference;
 mod follow;
-mod lines;
-mod screen;
 mod summary;
 
 use std::path::PathBuf;
@@ -16,10 +14,10 @@ use annals_tasks_sdk::plan::Plan;
 
 use super::args::RunArgs;
 use super::error::{CliError, Exit};
+use super::live::{Seen, Signals};
 use super::output::eprint;
 use super::{Session, store, validate};
 use choose::Choice;
-use follow::Since;
 
 /// What is known of a run besides its job: how to say what to type.
 struct Run {
@@ -30,19 +28,19 @@ struct Run {
 
 pub(super) async fn run(args: RunArgs, session: Session) -> Result<Exit, CliError> {
     // The handlers stand before anything is begun, so that no Ctrl-C is lost.
-    let signals = follow::Signals::listen()?;
+    let signals = Signals::listen()?;
     let plain_file = args.input.is_none() && args.set.is_empty() && args.job.is_none();
     let again = args.file.as_ref().filter(|_| plain_file);
     let again = again.map(|file| super::text::shell_quoted(&file.display().to_string()));
     let choice = choose(&args, &session).await?;
     let mut run = Run { session, again };
-    let engine = Engine::open(&run.session.data).start().await?;
+    let engine = Engine::open(run.session.place.store()).start().await?;
     let (job, seen) = match choice {
         Choice::Submit { plan, source, other } => {
             if let Some(other) = other.filter(|_| !run.session.json) {
                 run.session.out.line(summary::leaves_alone(&other, &run));
             }
-            (submit(&engine, plan, source).await?, Since::START)
+            (submit(&engine, plan, source).await?, Seen::NOTHING)
         }
         Choice::GoOn(held) => go_on(&engine, &held, &mut run).await?,
     };
@@ -53,7 +51,7 @@ pub(super) async fn run(args: RunArgs, session: Session) -> Result<Exit, CliErro
 
 async fn choose(args: &RunArgs, session: &Session) -> Result<Choice, CliError> {
     if let Some(text) = &args.job {
-        let (engine, job, _) = store::look(&session.data, text).await?;
+        let (engine, job, _) = store::look(session.place.store(), text).await?;
         let choice = choose::go_on_with(&job).await?;
         if let Some(file) = &args.file
             && !session.json
@@ -92,7 +90,7 @@ async fn submit(engine: &Engine, plan: Box<Plan>, source: String) -> Result<JobH
 }
 
 /// Has a job go on from where it was held; gives from where on it is news.
-async fn go_on(engine: &Engine, held: &Job, run: &mut Run) -> Result<(JobHandle, Since), CliError> {
+async fn go_on(engine: &Engine, held: &Job, run: &mut Run) -> Result<(JobHandle, Seen), CliError> {
     let job = engine.job(held.id());
     if !run.session.json {
         run.session.out.line(summary::goes_on(held));
@@ -105,7 +103,7 @@ async fn go_on(engine: &Engine, held: &Job, run: &mut Run) -> Result<(JobHandle,
             ask(&job, Command::Execute { paused: false }).await?;
         }
     }
-    Ok((job, Since::state(held)))
+    Ok((job, Seen::state(held.seq(), held.status())))
 }
 
 /// The command that has a job go on, if it needs one.

@@ -1,0 +1,102 @@
+//! What moves while a job runs.
+
+use annals_engine::job::{self, Intent, TaskStatus};
+use annals_engine::runtime::{self, Snapshot};
+use annals_tasks_sdk::{Progress, Timestamp};
+
+use crate::cli::text::plain;
+use crate::cli::view::Waiting;
+
+/// More tasks than this are counted, not shown.
+const SHOWN: usize = 12;
+
+/// How far a job is, and what its tasks are doing.
+pub(in crate::cli) struct Moving {
+    pub(super) tasks: Vec<(String, Doing)>,
+    /// So many more tasks run or wait.
+    pub(super) more: usize,
+    /// Completed and skipped tasks.
+    pub(super) done: u32,
+    pub(super) total: u32,
+    pub(super) started: Option<Timestamp>,
+    pub(super) intent: Option<Intent>,
+}
+
+/// What a task is doing.
+pub(super) enum Doing {
+    /// An attempt is alive.
+    Runs {
+        attempt: u32,
+        since: Timestamp,
+        /// What it says of itself, as the end of a line.
+        says: String,
+    },
+    /// It waits.
+    Waits(Waiting),
+}
+
+impl Moving {
+    /// Of a job here. Made of the engine's own types, because it is drawn many times a second.
+    pub(in crate::cli) fn here(snapshot: &Snapshot) -> Self {
+        let job = &*snapshot.job;
+        let tasks = job.tasks().filter(|(_, task)| moves(task.status()));
+        let (tasks, more) = first(tasks, |(number, task)| {
+            let says = snapshot.live.get(&number).map(says).unwrap_or_default();
+            let doing = match task.live_attempt() {
+                Some(live) => Doing::Runs { attempt: live.number, since: live.started, says },
+                None => Doing::Waits(waiting(task)),
+            };
+            (task.spec.id.to_string(), doing)
+        });
+        let counts = job.counts();
+        Self {
+            tasks,
+            more,
+            done: counts.completed + counts.skipped,
+            total: job.total_tasks(),
+            started: job.started(),
+            intent: job.intent(),
+        }
+    }
+}
+
+fn moves(status: TaskStatus) -> bool {
+    matches!(status, TaskStatus::Running | TaskStatus::Waiting)
+}
+
+/// The first tasks, and how many more there are.
+fn first<T>(
+    mut tasks: impl Iterator<Item = T>,
+    shown: impl FnMut(T) -> (String, Doing),
+) -> (Vec<(String, Doing)>, usize) {
+    let first = tasks.by_ref().take(SHOWN).map(shown).collect();
+    (first, tasks.count())
+}
+
+fn waiting(task: &job::Task) -> Waiting {
+    match task.waiting() {
+        Some(job::Waiting::Retry { until }) => Waiting::Retry(until),
+        Some(job::Waiting::Timer { until }) => Waiting::Timer(until),
+        Some(job::Waiting::Kind) => Waiting::Kind(task.spec.kind.to_string()),
+        _ => Waiting::Other,
+    }
+}
+
+/// What a live attempt here says of itself.
+fn says(live: &runtime::Live) -> String {
+    let mut text = String::new();
+    if let Some(Progress { done, total }) = live.progress {
+        text = match total {
+            0 => format!("  {done}"),
+            _ => format!("  {done}/{total} ({}%)", done.saturating_mul(100) / total),
+        };
+    }
+    if let Some(message) = &live.message {
+        text.push_str("  ");
+        text.push_str(&plain(message));
+    }
+    if live.stopping_since.is_some() {
+        text.push_str("  stopping");
+    }
+    text
+}

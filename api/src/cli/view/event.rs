@@ -1,0 +1,43 @@
+//! An event of a job's history.
+
+use annals_tasks_sdk::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::job::{Error, Log, Waiting};
+use super::read::{maybe_name, maybe_time, time};
+
+/// An event.
+#[derive(Debug, Clone, Deserialize)]
+pub(in crate::cli) struct Event {
+    /// Left out of what would happen.
+    #[serde(default)]
+    pub(in crate::cli) seq: u64,
+    #[serde(deserialize_with = "time")]
+    pub(in crate::cli) time: Timestamp,
+    pub(in crate::cli) actor: String,
+    pub(in crate::cli) reason: Option<String>,
+    /// Its type, in `PascalCase`.
+    #[serde(rename = "type")]
+    pub(in crate::cli) kind: String,
+    pub(in crate::cli) data: EventData,
+}
+
+/// What goes with an event.
+#[derive(Debug, Clone, Deserialize)]
+pub(in crate::cli) struct EventData {
+    #[serde(default, deserialize_with = "maybe_name")]
+    pub(in crate::cli) task: Option<String>,
+    #[serde(default)]
+    pub(in crate::cli) attempt: u32,
+    pub(in crate::cli) mode: Option<String>,
+    #[serde(default)]
+    pub(in crate::cli) held: bool,
+    pub(in crate::cli) waiting_for: Option<Waiting>,
+    #[serde(default, deserialize_with = "maybe_time")]
+    pub(in crate::cli) due: Option<Timestamp>,
+    pub(in crate::cli) error: Option<Error>,
+    #[serde(default)]
+    pub(in crate::cli) log: Log,
+    pub(in crate::cli) plan: Option<Box<RawValue>>,
+}

@@ -1,0 +1,69 @@
+//! How words and times are read.
+
+use annals_engine::job::{AttemptOutcome, Intent, JobStatus, TaskStatus};
+use annals_tasks_sdk::Timestamp;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+use crate::cli::text::plain;
+
+/// A word that means something here.
+pub(super) trait Word: Copy + 'static {
+    const ALL: &'static [Self];
+    fn as_str(self) -> &'static str;
+}
+
+macro_rules! words {
+    ($($name:ident),+) => {
+        $(impl Word for $name {
+            const ALL: &'static [Self] = Self::ALL;
+
+            fn as_str(self) -> &'static str {
+                self.as_str()
+            }
+        })+
+    };
+}
+
+words!(AttemptOutcome, Intent, JobStatus, TaskStatus);
+
+/// Reads a word that this version knows.
+pub(super) fn word<'de, D: Deserializer<'de>, W: Word>(deserializer: D) -> Result<W, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let known = W::ALL.iter().find(|word| word.as_str() == text);
+    known.copied().ok_or_else(|| D::Error::custom(format!("{text:?} is no word of this version")))
+}
+
+/// The same where it may be left out.
+pub(super) fn maybe_word<'de, D: Deserializer<'de>, W: Word>(
+    deserializer: D,
+) -> Result<Option<W>, D::Error> {
+    word(deserializer).map(Some)
+}
+
+/// Reads a time as RFC 3339 has it.
+pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let time: jiff::Timestamp = text.parse().map_err(D::Error::custom)?;
+    Ok(Timestamp::from_millis(time.as_millisecond()))
+}
+
+/// The same where it may be left out.
+pub(super) fn maybe_time<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Timestamp>, D::Error> {
+    time(deserializer).map(Some)
+}
+
+/// Reads a name that may be shown as it stands.
+pub(super) fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    Ok(plain(&text).into_owned())
+}
+
+/// The same where it may be left out.
+pub(super) fn maybe_name<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<String>, D::Error> {
+    name(deserializer).map(Some)
+}
