@@ -17,11 +17,18 @@ pub(super) struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.write_u64(u64::from_le_bytes(word));
+        let (words, rest) = bytes.as_chunks();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
         }
+        if !rest.is_empty() {
+            let append = |word, byte: &u8| word << 8 | u64::from(*byte);
+            self.write_u64(rest.iter().fold(0, append));
+        }
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        self.write_u64(u64::from(byte));
     }
 
     fn write_u64(&mut self, word: u64) {
