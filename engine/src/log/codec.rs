@@ -275,6 +275,7 @@ pub fn decode_row(position: Position, bytes: &[u8]) -> Result<ReadRow, CodecErro
         events: Vec::with_capacity(records.len()),
         unknown: Vec::new(),
         hashes,
+        bytes: bytes.len(),
     };
     for record in records {
         sort_in(record, &mut row)?;

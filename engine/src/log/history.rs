@@ -1,6 +1,9 @@
 //! One job's history, found backwards from its head.
 
-use super::{Damage, Link, LogError, LogReader, Position, ReadRow};
+use annals_tasks_sdk::JobId;
+
+use super::waypoints::Walk;
+use super::{Damage, Link, LogError, LogReader, Position, ReadRow, Waypoints};
 
 /// The rows of a job that hold events after `after_seq`, ascending.
 ///
@@ -31,41 +34,93 @@ pub fn history(
     Ok(rows)
 }
 
-/// The first rows of a job that hold events after `after_seq`, ascending, until they hold `limit`
-/// of those that this build knows.
+/// How much of a history is read at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageLimit {
+    /// No more rows than it takes for so many events that this build knows...
+    pub events: usize,
+    /// ...and no more than it takes for so many bytes, as they lie in the log.
+    pub bytes: usize,
+}
+
+impl PageLimit {
+    /// So many events, however large.
+    pub fn events(events: usize) -> Self {
+        Self { events, bytes: usize::MAX }
+    }
+}
+
+/// The first rows of a job that hold events after `after_seq`, ascending, until one of the limits
+/// is reached.
 ///
-/// There is no way to a job's events but back from its head. Only links are read on it, so a page
-/// costs its own events and a look at each row behind it.
+/// There is no way to a job's events but back from its head, or from a row behind them that is
+/// known already. Only links are read on it, so a page costs its own events and a look at each
+/// row of that way.
 pub fn history_page(
     reader: &dyn LogReader,
-    head_row: Position,
+    waypoints: &Waypoints,
+    (job, head): (JobId, Position),
     after_seq: u64,
-    limit: usize,
+    limit: PageLimit,
 ) -> Result<Vec<ReadRow>, LogError> {
-    let (mut rows, mut found) = (Vec::<ReadRow>::new(), 0);
-    for position in way_back(reader, head_row, after_seq)?.into_iter().rev() {
-        if found >= limit {
+    let mut page = Page { rows: Vec::new(), after_seq, events: 0, bytes: 0 };
+    while !page.is_full(limit) {
+        let known = waypoints.behind(job, page.seq());
+        let mut walk = Walk::default();
+        let way = way_back(reader, known.unwrap_or(head), page.seq(), &mut walk)?;
+        waypoints.keep(job, walk);
+        for position in way.into_iter().rev() {
+            if page.is_full(limit) {
+                break;
+            }
+            page.read(reader, position)?;
+        }
+        if known.is_none() {
             break;
         }
+    }
+    Ok(page.rows)
+}
+
+struct Page {
+    rows: Vec<ReadRow>,
+    after_seq: u64,
+    events: usize,
+    bytes: usize,
+}
+
+impl Page {
+    /// The seq up to which everything is here, or not wanted.
+    fn seq(&self) -> u64 {
+        self.rows.last().map_or(self.after_seq, |row| row.after.seq)
+    }
+
+    fn is_full(&self, limit: PageLimit) -> bool {
+        self.events >= limit.events || self.bytes >= limit.bytes
+    }
+
+    fn read(&mut self, reader: &dyn LogReader, position: Position) -> Result<(), LogError> {
         let row = reader.row(position)?.filter(|row| row.position == position);
         let Some(row) = row else { return missing(position).error() };
-        if let Some(last) = rows.last() {
+        if let Some(last) = self.rows.last() {
             connects(&last.link(), &row.link())?;
         }
-        found += row.events.iter().filter(|event| event.seq > after_seq).count();
-        rows.push(row);
+        self.events += row.events.iter().filter(|event| event.seq > self.after_seq).count();
+        self.bytes += row.bytes;
+        self.rows.push(row);
+        Ok(())
     }
-    Ok(rows)
 }
 
 /// Where the rows are that hold events after `after_seq`, the last one first.
 fn way_back(
     reader: &dyn LogReader,
-    head_row: Position,
+    from: Position,
     after_seq: u64,
+    walk: &mut Walk,
 ) -> Result<Vec<Position>, LogError> {
     let (mut positions, mut next) = (Vec::new(), None::<Link>);
-    let mut wanted = head_row;
+    let mut wanted = from;
     while wanted != Position(0) {
         let Some(link) = reader.link(wanted)? else {
             return Damage { job: next.map(|next| next.job), ..missing(wanted) }.error();
@@ -76,6 +131,7 @@ fn way_back(
         if link.after.seq <= after_seq {
             break;
         }
+        walk.pass(&link);
         positions.push(wanted);
         (wanted, next) = (link.before.row, Some(link));
     }

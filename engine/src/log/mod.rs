@@ -13,6 +13,7 @@ mod row;
 mod types;
 mod v1;
 mod verify;
+mod waypoints;
 mod writer;
 
 #[cfg(test)]
@@ -26,11 +27,12 @@ use crate::job::ValueDigest;
 
 pub use codec::{CodecError, FORMAT, decode_row, digest, encode_row};
 pub use error::{Damage, LogError};
-pub use history::{history, history_page};
+pub use history::{PageLimit, history, history_page};
 pub use memory::{Fault, MemoryDisk, MemoryLog};
 pub use redb::{Access, Disk, DiskFile, Hold, Notice, Options, RedbLog};
 pub use row::{Head, JobRow, Link, Position, ReadRow, Row, UnknownEvent};
 pub use verify::{Verified, verify};
+pub use waypoints::Waypoints;
 pub use writer::{Committer, Done, Durable, Stopped, Ticket, Worked, Writer, WriterStats};
 
 /// A store of rows, written by one thread.

@@ -94,6 +94,8 @@ pub struct ReadRow {
     pub unknown: Vec<UnknownEvent>,
     /// The hash of each event, known or not, by seq.
     pub hashes: Vec<[u8; 32]>,
+    /// Its size as it lies in the log.
+    pub bytes: usize,
 }
 
 /// Where a row stands in its job's chain, as its header says.

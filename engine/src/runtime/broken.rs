@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use annals_tasks_sdk::JobId;
 
-use super::act::Action;
+use super::act::{Action, answer_or_drop};
 use super::error::{EngineError, JobError};
 use super::executor::{Entry, Executor};
-use super::message::Message;
+use super::message::{Message, Reply};
 use super::turn::Loop;
 use crate::log::{Durable, LogError};
 
@@ -65,6 +65,11 @@ impl Loop {
         for reply in executor.end_watchers {
             let _ = reply.send(Err(unreadable.clone()));
         }
+    }
+
+    pub(super) fn on_broken(&mut self, reply: Reply<Vec<(JobId, String)>>) {
+        let broken = self.broken.iter().map(|(job, why)| (*job, why.clone())).collect();
+        self.queue(self.durable, answer_or_drop(reply, broken));
     }
 
     /// The thread of this loop is ending by a panic: its jobs cannot go on, and who waits for one

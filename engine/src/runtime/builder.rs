@@ -8,7 +8,7 @@ use annals_tasks_sdk::plan::Limits;
 use annals_tasks_sdk::{Handler, KindName, Task, TaskKind, Workflow};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use super::clock::{Clock, SystemClock};
 use super::driver;
@@ -23,7 +23,7 @@ use super::turn::Loop;
 use super::views::Progress;
 use crate::job::LossRule;
 use crate::kinds::shell::{Shell, ShellSettings, Supervisor};
-use crate::log::{Done, EventLog, Options, RedbLog, Writer};
+use crate::log::{Done, EventLog, Options, RedbLog, Waypoints, Writer};
 use crate::steplog::StepLogs;
 
 /// Whether jobs run.
@@ -249,7 +249,8 @@ impl Builder {
             .map_err(|source| StartError::Io { what: "cannot start threads".into(), source })?;
         let (inboxes, receivers): (Vec<_>, Vec<_>) = (0..self.loops).map(|_| inbox()).unzip();
         let inboxes = Arc::new(inboxes);
-        let writer = Writer::start(log, notify(&inboxes))
+        let growth = watch::Sender::new(());
+        let writer = Writer::start(log, notify(&inboxes, &growth))
             .map_err(|source| StartError::Io { what: "cannot start threads".into(), source })?;
         let shared = Arc::new(Shared {
             clock: self.clock,
@@ -257,6 +258,8 @@ impl Builder {
             pools: Pools::new(self.slots, self.shell_slots),
             writer,
             reader,
+            waypoints: Waypoints::default(),
+            growth,
             settings: Settings {
                 limits: self.limits,
                 losses: self.losses,
@@ -349,9 +352,10 @@ fn task_threads(mode: Mode, slots: usize) -> usize {
     cores.max(2) + slots.min(64)
 }
 
-fn notify(inboxes: &Arc<Vec<Inbox>>) -> Done {
-    let inboxes = Arc::clone(inboxes);
+fn notify(inboxes: &Arc<Vec<Inbox>>, growth: &watch::Sender<()>) -> Done {
+    let (inboxes, growth) = (Arc::clone(inboxes), growth.clone());
     Arc::new(move |home, durable| {
+        growth.send_replace(());
         // A loop that is gone waits for nothing.
         inboxes[home].send(Message::Durable(durable));
     })

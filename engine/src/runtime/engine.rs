@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use annals_tasks_sdk::plan::{Limits, Plan, PlanErrors};
 use annals_tasks_sdk::{JobId, Payload, Workflow};
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use uuid::Uuid;
 
 use super::attempt::GRACE;
@@ -24,7 +24,7 @@ use super::registry::Registry;
 use super::views::{Progress, Round};
 use crate::job::{LossRule, Origin, Submitted, submit};
 use crate::kinds::shell::{Leftover, end_leftovers};
-use crate::log::{JobRow, LogError, LogReader, Writer, WriterStats};
+use crate::log::{JobRow, LogError, LogReader, Waypoints, Writer, WriterStats};
 use crate::steplog::StepLogs;
 
 /// How long a start waits for processes that an earlier engine left behind to be gone.
@@ -45,6 +45,9 @@ pub(super) struct Shared {
     pub(super) pools: Pools,
     pub(super) writer: Writer,
     pub(super) reader: Arc<dyn LogReader>,
+    pub(super) waypoints: Waypoints,
+    /// Told after each commit, and when there will be none any more.
+    pub(super) growth: watch::Sender<()>,
     pub(super) settings: Settings,
     pub(super) views: Progress,
     pub(super) inboxes: Arc<Vec<Inbox>>,
@@ -109,11 +112,18 @@ impl Shared {
 
     /// Notes why nothing is answered any more. Gives whether that is news.
     pub(super) fn fail(&self, error: EngineError) -> bool {
-        self.failure.set(error).is_ok()
+        let is_news = self.failure.set(error).is_ok();
+        self.growth.send_replace(());
+        is_news
+    }
+
+    /// Whether nothing is answered any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.failure.get().is_some() || self.admission.is_closed()
     }
 
     /// Why an answer did not come.
-    fn why(&self) -> EngineError {
+    pub(super) fn why(&self) -> EngineError {
         self.failure.get().cloned().unwrap_or(EngineError::Stopped)
     }
 
@@ -376,6 +386,7 @@ impl Engine {
 impl Inner {
     fn close(&self) -> Result<(), EngineError> {
         self.shared.admission.close();
+        self.shared.growth.send_replace(());
         if self.shared.views.events() > TAIL_MAX {
             self.shared.begin_views_round();
         }

@@ -8,28 +8,16 @@ use std::sync::Arc;
 use annals_tasks_sdk::{JobId, KindName, Payload};
 use serde::de::DeserializeOwned;
 
-use super::engine::{Engine, Shared, blocking};
+use super::engine::{Engine, Shared};
 use super::error::{CommandError, EngineError, JobError};
 use super::message::{Answer, Ask, Message, Snapshot};
-use crate::job::{Command, Failure, JobStatus, Origin, Recorded, TaskStatus};
-use crate::log::{Position, history_page};
+use crate::job::{Command, Failure, JobStatus, Origin, TaskStatus};
 
 /// A job of an engine. Cloning is cheap.
 #[derive(Clone)]
 pub struct JobHandle {
     engine: Engine,
     job: JobId,
-}
-
-/// An event with its place in the log.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Logged {
-    /// Its number in the whole log.
-    pub position: Position,
-    /// Its BLAKE3 hash, which covers that of its predecessor in the job.
-    pub hash: [u8; 32],
-    /// The event.
-    pub recorded: Recorded,
 }
 
 impl JobHandle {
@@ -42,7 +30,7 @@ impl JobHandle {
         self.job
     }
 
-    fn shared(&self) -> (&Arc<Shared>, usize) {
+    pub(super) fn shared(&self) -> (&Arc<Shared>, usize) {
         let shared = &self.engine.0.shared;
         (shared, shared.home_of(self.job))
     }
@@ -103,24 +91,6 @@ impl JobHandle {
         let registry = &self.engine.0.shared.registry;
         let missing = kinds.into_iter().filter(|kind| registry.behaviour(kind.as_str()).is_none());
         Ok(missing.cloned().collect())
-    }
-
-    /// Events with a seq greater than `after`, at most `limit`, the oldest first.
-    pub async fn history(&self, after: u64, limit: usize) -> Result<Vec<Logged>, JobError> {
-        let ((shared, home), job) = (self.shared(), self.job);
-        let head = shared.ask(home, |reply| Message::Head { job, reply }).await??;
-        let reader = Arc::clone(&shared.reader);
-        let rows = blocking(move || history_page(&*reader, head, after, limit)).await?;
-        let events = rows.into_iter().flat_map(|row| {
-            let places: Vec<_> = row
-                .events
-                .iter()
-                .map(|event| (row.position_of(event.seq), row.hash_of(event.seq)))
-                .collect();
-            row.events.into_iter().zip(places)
-        });
-        let events = events.filter(|(recorded, _)| recorded.seq > after).take(limit);
-        Ok(events.map(|(recorded, (position, hash))| Logged { position, hash, recorded }).collect())
     }
 }
 

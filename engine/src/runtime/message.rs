@@ -123,6 +123,10 @@ pub(super) enum Message {
         limit: usize,
         reply: Reply<Result<Vec<JobRow>, EngineError>>,
     },
+    /// The jobs that were given up, and why.
+    Broken {
+        reply: Reply<Vec<(JobId, String)>>,
+    },
     Report {
         job: JobId,
         report: Report,

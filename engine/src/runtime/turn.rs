@@ -174,6 +174,7 @@ impl Loop {
             Message::Ended { job, reply } => self.on_ended(job, reply),
             Message::Head { job, reply } => self.on_head(job, reply),
             Message::Rows { before, limit, reply } => self.on_rows(before, limit, reply),
+            Message::Broken { reply } => self.on_broken(reply),
             Message::Report { job, report } => self.on_report(job, report),
             Message::Checkpoint { job, task, attempt, value, reply } => {
                 self.on_checkpoint(job, task, attempt, &value, reply);

@@ -70,6 +70,9 @@ async fn a_damaged_job_is_refused_alone() {
         }
         let now = within(engine.job(good).snapshot()).await.unwrap();
         assert_eq!(now.job.status(), JobStatus::Running);
+        // The ended one was not looked at by the start: nothing of it goes on.
+        let known = within(engine.unreadable()).await.unwrap();
+        assert!(known.keys().eq([&bad]), "{known:?}");
         kill(engine).await;
     }
     clock.advance(HOUR);

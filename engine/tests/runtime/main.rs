@@ -12,6 +12,7 @@ mod explain;
 mod leftovers;
 mod limits;
 mod panics;
+mod reading;
 mod shutdown;
 mod slots;
 mod stops;

@@ -11,8 +11,8 @@ use super::{Job, fill, small};
 use crate::job::{Event, JobStatus, TaskNumber};
 use crate::log::redb::{Options, RedbLog};
 use crate::log::{
-    Damage, EventLog, Fault, LogError, LogReader, MemoryDisk, Position, ReadRow, digest, history,
-    history_page, verify,
+    Damage, EventLog, Fault, LogError, LogReader, MemoryDisk, PageLimit, Position, ReadRow,
+    Waypoints, digest, history, history_page, verify,
 };
 
 /// A place where a log lives.
@@ -232,17 +232,22 @@ fn a_page_of_a_history_is_a_part_of_it_and_no_longer_than_it_must_be() {
             assert_eq!(reader.link(row.position).unwrap(), Some(row.link()));
             assert_eq!(reader.link(row.position_of(row.after.seq)).unwrap(), None);
         }
+        let waypoints = Waypoints::default();
+        let page_of = |head, after, events| {
+            let limit = PageLimit::events(events);
+            history_page(&*reader, &waypoints, (job.id, head), after, limit)
+        };
         for (after, limit) in (0..12).flat_map(|after| (0..12).map(move |limit| (after, limit))) {
-            let page = history_page(&*reader, head, after, limit).unwrap();
+            let page = page_of(head, after, limit).unwrap();
             let first = usize::try_from(after / 2).unwrap().min(all.len());
             // The first row may hold one event that is not wanted.
             let odd = usize::from(limit > 0 && after % 2 == 1);
             let last = (first + (limit + odd).div_ceil(2)).min(all.len());
             assert_eq!(page, all[first..last], "{limit} after {after}");
         }
-        assert_eq!(history_page(&*reader, head, 0, usize::MAX).unwrap(), all);
-        assert_eq!(history_page(&*reader, Position(0), 0, 1).unwrap(), []);
-        let missing = history_page(&*reader, Position(90), 0, 1).unwrap_err();
+        assert_eq!(page_of(head, 0, usize::MAX).unwrap(), all);
+        assert_eq!(page_of(Position(0), 0, 1).unwrap(), []);
+        let missing = page_of(Position(90), 0, 1).unwrap_err();
         assert!(matches!(missing, LogError::Damaged(_)), "{missing}");
         log.close().unwrap();
     });

@@ -4,6 +4,7 @@ mod codec;
 mod conformance;
 mod damage;
 mod golden;
+mod history;
 mod kill;
 mod measure;
 mod redb;

@@ -1,0 +1,142 @@
+//! Reading what has happened: the history of a job, and the whole log.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use annals_tasks_sdk::JobId;
+
+use super::engine::{Engine, blocking};
+use super::error::{EngineError, JobError};
+use super::handle::JobHandle;
+use super::message::Message;
+use crate::job::Recorded;
+use crate::log::{LogError, LogReader, PageLimit, Position, ReadRow, history_page};
+
+/// An event with its place in the log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Logged {
+    /// Its number in the whole log.
+    pub position: Position,
+    /// Its BLAKE3 hash, which covers that of its predecessor in the job.
+    pub hash: [u8; 32],
+    /// The event.
+    pub recorded: Recorded,
+}
+
+impl JobHandle {
+    /// Events with a seq greater than `after`, at most `limit`, the oldest first.
+    pub async fn history(&self, after: u64, limit: usize) -> Result<Vec<Logged>, JobError> {
+        self.page(after, PageLimit::events(limit)).await
+    }
+
+    /// As [`JobHandle::history`], but no more than it takes for so many bytes either. None only
+    /// where there is none.
+    pub async fn page(&self, after: u64, limit: PageLimit) -> Result<Vec<Logged>, JobError> {
+        let ((shared, home), job) = (self.shared(), self.id());
+        let head = shared.ask(home, |reply| Message::Head { job, reply }).await??;
+        let shared = Arc::clone(shared);
+        let read =
+            move || history_page(&*shared.reader, &shared.waypoints, (job, head), after, limit);
+        let rows = blocking(read).await?;
+        let events = rows.into_iter().flat_map(logged);
+        Ok(events.filter(|logged| logged.recorded.seq > after).take(limit.events).collect())
+    }
+}
+
+/// A part of the log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogPage {
+    /// The events that this build knows, each with its job.
+    pub events: Vec<(JobId, Logged)>,
+    /// Up to where it goes: the position to read on behind.
+    pub upto: Position,
+}
+
+impl Engine {
+    /// Events of all jobs with a position greater than `after`, the oldest first, as far as the
+    /// limits allow. It ends where it begins only where there is no event behind.
+    pub async fn events(&self, after: Position, limit: PageLimit) -> Result<LogPage, EngineError> {
+        let reader = self.reader();
+        let rows = blocking(move || log_page(&*reader, after, limit)).await?;
+        let mut upto = rows.last().map_or(after, |row| Position(row.end().0 - 1));
+        let events = rows.into_iter().flat_map(|row| {
+            let job = row.job;
+            logged(row).map(move |logged| (job, logged))
+        });
+        let mut events: Vec<_> = events.filter(|(_, logged)| logged.position > after).collect();
+        if events.len() > limit.events {
+            events.truncate(limit.events);
+            upto = events.last().map_or(after, |(_, logged)| logged.position);
+        }
+        Ok(LogPage { events, upto })
+    }
+
+    /// The jobs whose histories cannot be followed, and why. What lists say of them is what was
+    /// known last.
+    pub async fn unreadable(&self) -> Result<BTreeMap<JobId, String>, EngineError> {
+        let shared = &self.0.shared;
+        let mut all = BTreeMap::new();
+        for home in 0..shared.inboxes.len() {
+            all.extend(shared.ask(home, |reply| Message::Broken { reply }).await?);
+        }
+        Ok(all)
+    }
+
+    /// Waits until there is an event with a position greater than `after`.
+    pub async fn appended(&self, after: Position) -> Result<(), EngineError> {
+        let shared = &self.0.shared;
+        let mut growth = shared.growth.subscribe();
+        // Positions need not be dense, but the last one that was given out has an event.
+        while shared.reader.next_position().0.saturating_sub(1) <= after.0 {
+            if shared.is_over() {
+                return Err(shared.why());
+            }
+            growth.changed().await.map_err(|_| shared.why())?;
+        }
+        Ok(())
+    }
+}
+
+/// The events of a row that this build knows.
+fn logged(row: ReadRow) -> impl Iterator<Item = Logged> {
+    let places: Vec<_> = row
+        .events
+        .iter()
+        .map(|event| (row.position_of(event.seq), row.hash_of(event.seq)))
+        .collect();
+    let events = row.events.into_iter().zip(places);
+    events.map(|(recorded, (position, hash))| Logged { position, hash, recorded })
+}
+
+/// Rows that are read at a time: they are small as a rule.
+const ROWS: usize = 64;
+
+fn log_page(
+    reader: &dyn LogReader,
+    after: Position,
+    limit: PageLimit,
+) -> Result<Vec<ReadRow>, LogError> {
+    let from = Position(after.0.saturating_add(1));
+    let (mut page, mut events, mut bytes) = (Vec::<ReadRow>::new(), 0, 0);
+    // The place may be in the middle of a row.
+    let mut rows: Vec<ReadRow> =
+        reader.row(from)?.filter(|row| row.position < from).into_iter().collect();
+    loop {
+        if rows.is_empty() {
+            let next = page.last().map_or(from, ReadRow::end);
+            rows = reader.rows(next, ROWS)?;
+            if rows.is_empty() {
+                return Ok(page);
+            }
+        }
+        for row in rows.drain(..) {
+            if events >= limit.events || bytes >= limit.bytes {
+                return Ok(page);
+            }
+            let wanted = |seq| row.position_of(seq) > after;
+            events += row.events.iter().filter(|event| wanted(event.seq)).count();
+            bytes += row.bytes;
+            page.push(row);
+        }
+    }
+}
