@@ -72,7 +72,8 @@ fn failure() -> TaskError {
 
 fn context(now: i64) -> Context {
     let origin = Origin { reason: Some("because".into()), ..Origin::actor("ada") };
-    Context { origin, now: Timestamp::from_millis(now), random: 0.0, losses: LossRule::default() }
+    let (now, losses) = (Timestamp::from_millis(now), LossRule::default());
+    Context { origin, key: None, now, random: 0.0, losses }
 }
 
 /// Reads JSON with a reader that has no number for 1e400.

@@ -3,6 +3,7 @@
 use annals_tasks_sdk::{Done, Payload, TaskError, TaskId, Timestamp};
 
 use super::event::{LogSize, Origin, PauseMode, TaskNumber, ValueDigest, Wait};
+use super::key::IdempotencyKey;
 
 /// What a job is given. Commands and reports are apart, so that who may command cannot report.
 #[derive(Debug)]
@@ -130,6 +131,8 @@ pub enum Outcome {
 pub struct Context {
     /// Who asks.
     pub origin: Origin,
+    /// The key that the command came with.
+    pub key: Option<Box<IdempotencyKey>>,
     /// What the time is.
     pub now: Timestamp,
     /// A number in 0..1 for the jitter of retries.

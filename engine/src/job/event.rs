@@ -7,6 +7,8 @@ use std::sync::Arc;
 use annals_tasks_sdk::plan::Plan;
 use annals_tasks_sdk::{Exit, Payload, Timestamp};
 
+use super::key::IdempotencyKey;
+
 /// An event with everything that the log keeps of it but its position and its hash.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorded {
@@ -18,6 +20,8 @@ pub struct Recorded {
     pub origin: Origin,
     /// Whether an accepted command begins with it; counts the job's revision.
     pub leads: bool,
+    /// The key that the command came with which begins with it.
+    pub key: Option<Box<IdempotencyKey>>,
     /// What happened.
     pub event: Event,
 }

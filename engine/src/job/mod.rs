@@ -12,6 +12,7 @@ mod effect;
 mod event;
 mod evolve;
 mod graph;
+mod key;
 mod kinds;
 mod legal;
 mod references;
@@ -28,6 +29,7 @@ pub use event::{
     ValueDigest, Wait,
 };
 pub use evolve::Illegal;
+pub use key::IdempotencyKey;
 pub use references::Dependant;
 pub use rejection::Rejection;
 pub use state::{Attempt, Checkpoint, Counts, Header, Job, StopReason, Task, Waiting};

@@ -5,6 +5,7 @@
 //!         job's previous row u64 | check u32 | hash before [32] | hash after [32] | record...
 //! record  flags u8 | type u16 | version u16 | time i64 | payload length u32
 //!         | length u32 and text of actor, of request id, of reason, each only with its flag
+//!         | digests of the idempotency key and of its body [16] + [16], only with their flag
 //!         | payload
 //! hash    BLAKE3(job u128 | seq u64 | hash of the job's event before | record)
 //! ```
@@ -22,7 +23,7 @@ use bincode::error::EncodeError;
 use serde::{Deserialize, Serialize};
 
 use super::{Head, Link, Position, ReadRow, Row, UnknownEvent, types, v1};
-use crate::job::{Origin, Recorded, ValueDigest};
+use crate::job::{IdempotencyKey, Origin, Recorded, ValueDigest};
 
 /// The format that this build writes, and the newest that it reads.
 pub const FORMAT: u8 = 1;
@@ -35,6 +36,7 @@ const REQUEST_ID: u8 = 2;
 const REASON: u8 = 4;
 /// Set on the first event of an accepted command.
 const LEADS: u8 = 8;
+const KEY: u8 = 16;
 
 /// More is not written: a plan has at most 16 MiB, a payload 2 MiB.
 const PAYLOAD_MAX: usize = 64 << 20;
@@ -116,7 +118,9 @@ fn put_record(recorded: &Recorded, out: &mut Vec<u8>) -> Result<(), CodecError> 
     let Origin { actor, request_id, reason } = &recorded.origin;
     let texts = [(actor, ACTOR), (request_id, REQUEST_ID), (reason, REASON)];
     let flags = texts.iter().filter(|(text, _)| text.is_some()).fold(0, |all, (_, bit)| all | bit);
-    out.push(flags | if recorded.leads { LEADS } else { 0 });
+    let key = recorded.key.as_deref();
+    let leads = if recorded.leads { LEADS } else { 0 };
+    out.push(flags | leads | if key.is_some() { KEY } else { 0 });
     out.extend_from_slice(&types::number(&recorded.event).to_le_bytes());
     out.extend_from_slice(&v1::VERSION.to_le_bytes());
     out.extend_from_slice(&recorded.time.as_millis().to_le_bytes());
@@ -125,6 +129,9 @@ fn put_record(recorded: &Recorded, out: &mut Vec<u8>) -> Result<(), CodecError> 
     for text in texts.iter().filter_map(|(text, _)| text.as_deref()) {
         out.extend_from_slice(&small(text.len())?.to_le_bytes());
         out.extend_from_slice(text.as_bytes());
+    }
+    if let Some(key) = key {
+        out.extend_from_slice(&key.to_bytes());
     }
     let start = out.len();
     v1::put(&recorded.event, out)?;
@@ -197,6 +204,7 @@ struct RawRecord<'a> {
     time: Timestamp,
     origin: Origin,
     leads: bool,
+    key: Option<Box<IdempotencyKey>>,
     payload: &'a [u8],
 }
 
@@ -285,7 +293,7 @@ pub fn decode_row(position: Position, bytes: &[u8]) -> Result<ReadRow, CodecErro
 
 fn raw_record<'a>(seq: u64, input: &mut Input<'a>) -> Result<RawRecord<'a>, CodecError> {
     let flags = input.u8()?;
-    if flags & !(ACTOR | REQUEST_ID | REASON | LEADS) != 0 {
+    if flags & !(ACTOR | REQUEST_ID | REASON | LEADS | KEY) != 0 {
         return damaged(format!("event {seq} has flags that do not exist"));
     }
     let (number, version) = (input.u16()?, input.u16()?);
@@ -294,20 +302,25 @@ fn raw_record<'a>(seq: u64, input: &mut Input<'a>) -> Result<RawRecord<'a>, Code
     let actor = input.text(flags & ACTOR)?;
     let request_id = input.text(flags & REQUEST_ID)?;
     let origin = Origin { actor, request_id, reason: input.text(flags & REASON)? };
+    let key = match flags & KEY {
+        0 => None,
+        _ => Some(Box::new(IdempotencyKey::from_bytes(input.array()?))),
+    };
     let payload = input.take(len as usize)?;
     let leads = flags & LEADS != 0;
-    Ok(RawRecord { seq, number, version, time, origin, leads, payload })
+    Ok(RawRecord { seq, number, version, time, origin, leads, key, payload })
 }
 
 fn sort_in(record: RawRecord<'_>, row: &mut ReadRow) -> Result<(), CodecError> {
-    let RawRecord { seq, number, version, time, origin, leads, payload } = record;
+    let RawRecord { seq, number, version, time, origin, leads, key, payload } = record;
     let known = if version == v1::VERSION { v1::get(number, payload)? } else { None };
     match known {
-        Some(event) => row.events.push(Recorded { seq, time, origin, leads, event }),
+        Some(event) => row.events.push(Recorded { seq, time, origin, leads, key, event }),
         None => row.unknown.push(UnknownEvent {
             seq,
             time,
             origin,
+            key,
             number,
             version,
             payload: payload.into(),

@@ -7,6 +7,7 @@
 mod codec;
 mod error;
 mod history;
+mod key;
 mod memory;
 mod redb;
 mod row;
@@ -28,6 +29,7 @@ use crate::job::ValueDigest;
 pub use codec::{CodecError, FORMAT, decode_row, digest, encode_row};
 pub use error::{Damage, LogError};
 pub use history::{PageLimit, history, history_page};
+pub use key::Hour;
 pub use memory::{Fault, MemoryDisk, MemoryLog};
 pub use redb::{Access, Disk, DiskFile, Hold, Notice, Options, RedbLog};
 pub use row::{Head, JobRow, Link, Position, ReadRow, Row, UnknownEvent};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use annals_tasks_sdk::{JobId, Timestamp};
 
 use super::LogError;
-use crate::job::{Failure, Intent, JobStatus, Origin, Recorded};
+use crate::job::{Failure, IdempotencyKey, Intent, JobStatus, Origin, Recorded};
 
 /// An event's number in the whole log, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -144,6 +144,8 @@ pub struct UnknownEvent {
     pub time: Timestamp,
     /// Who caused it.
     pub origin: Origin,
+    /// The key that the command came with which begins with it.
+    pub key: Option<Box<IdempotencyKey>>,
     /// The number of its type.
     pub number: u16,
     /// The version of its payload.

@@ -193,6 +193,11 @@ impl Writer {
         self.0.shared.queue().next
     }
 
+    /// Whether it still takes something; why not, where it does not.
+    pub fn health(&self) -> Result<(), Stopped> {
+        self.0.shared.queue().open()
+    }
+
     /// What the writer has done so far.
     pub fn stats(&self) -> WriterStats {
         let shared = &self.0.shared;

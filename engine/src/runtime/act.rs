@@ -1,10 +1,11 @@
 //! Actions: what a turn wants done, once the events that it was decided on are durable.
 
-use annals_tasks_sdk::{JobId, TaskError, TaskResult};
+use annals_tasks_sdk::{JobId, TaskError, TaskResult, Timestamp};
 
 use super::attempt::Attempt;
 use super::error::JobError;
 use super::executor::{Entry, Running};
+use super::keys::Claim;
 use super::message::Reply;
 use super::turn::{Loop, THIS_TURN};
 use crate::job::TaskNumber;
@@ -37,6 +38,28 @@ where
 {
     Action::Answer(Box::new(move |given_up| {
         let value = given_up.map_or(value, |error| Err(error.into()));
+        drop(reply.send(value));
+    }))
+}
+
+/// An answer to what came with an idempotency key: the key stands for the job from then on.
+pub(super) fn answer_and_settle<T, E>(
+    reply: Reply<Result<T, E>>,
+    value: T,
+    claim: Box<Claim>,
+    (job, time): (JobId, Timestamp),
+) -> Action
+where
+    T: Send + 'static,
+    E: From<JobError> + Send + 'static,
+{
+    Action::Answer(Box::new(move |given_up| {
+        let value = if let Some(error) = given_up {
+            Err(error.into())
+        } else {
+            claim.settle(job, time);
+            Ok(value)
+        };
         drop(reply.send(value));
     }))
 }

@@ -270,7 +270,7 @@ impl Carried {
     /// Shows that the attempt was told to stop, if that is not shown yet.
     fn is_stopping(&self) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.stopping_since.get_or_insert(self.shared.clock.now());
+        live.stop(self.shared.clock.now());
     }
 }
 
@@ -279,10 +279,7 @@ impl Carried {
 impl Host for Carried {
     fn progress(&self, progress: Option<Progress>, message: Option<String>) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.progress = progress.or(live.progress);
-        if message.is_some() {
-            live.message = message;
-        }
+        live.says(progress, message);
     }
 
     async fn checkpoint(&self, value: Payload) -> TaskResult<()> {

@@ -15,6 +15,7 @@ use super::driver;
 use super::engine::{Engine, INBOX_MAX, Inner, Settings, Shared};
 use super::error::{EngineError, StartError};
 use super::inbox::{Inbox, inbox};
+use super::keys::{KeyLimits, Keys};
 use super::message::Message;
 use super::pool::{DEFAULT, PoolId, Pools, SHELL};
 use super::recovery::{Broken, Recovered, recover};
@@ -56,6 +57,7 @@ pub struct Builder {
     store: Options,
     resident: usize,
     views_every: u64,
+    keys: KeyLimits,
 }
 
 impl Builder {
@@ -79,6 +81,7 @@ impl Builder {
             store: Options::default(),
             resident: 4096,
             views_every: 50_000,
+            keys: KeyLimits { hours: 24, most: 10_000_000 },
         }
     }
 
@@ -199,6 +202,20 @@ impl Builder {
         self
     }
 
+    /// For how many hours idempotency keys are known at least; 24 by default. Those of one hour
+    /// are forgotten together.
+    pub fn key_hours(mut self, hours: u32) -> Self {
+        self.keys.hours = hours;
+        self
+    }
+
+    /// How many idempotency keys are known at most; 10,000,000 by default, at up to 100 bytes of
+    /// memory each. The oldest ones of more are forgotten early.
+    pub fn keys_max(mut self, keys: usize) -> Self {
+        self.keys.most = keys;
+        self
+    }
+
     /// How the store is opened.
     pub fn store(mut self, options: Options) -> Self {
         self.store = options;
@@ -252,6 +269,7 @@ impl Builder {
         let growth = watch::Sender::new(());
         let writer = Writer::start(log, notify(&inboxes, &growth))
             .map_err(|source| StartError::Io { what: "cannot start threads".into(), source })?;
+        let keys = Arc::new(Keys::new(Arc::clone(&self.clock), self.keys));
         let shared = Arc::new(Shared {
             clock: self.clock,
             registry: self.registry,
@@ -268,6 +286,7 @@ impl Builder {
                 allow_unknown_kinds: self.allow_unknown_kinds,
             },
             views: Progress::new(self.views_every),
+            keys,
             inboxes,
             steplogs: StepLogs::new(self.dir.join("steps"), crate::steplog::BUDGET),
             tasks: tasks.handle().clone(),

@@ -5,26 +5,31 @@ use std::time::Duration;
 
 use annals_tasks_sdk::{JobId, Payload, TaskResult};
 
-use super::act::{answer, answer_or_drop, too_late};
+use super::act::{answer, answer_and_settle, answer_or_drop, too_late};
 use super::attempt::{GRACE, grace_of};
 use super::error::{CommandError, EngineError, JobError, SubmitError};
 use super::executor::{Entry, Executor, Running};
-use super::message::{Answer, Ask, Reply, Snapshot};
+use super::keys::Claim;
+use super::message::{Answer, Ask, Reply, Shows, Snapshot};
 use super::turn::{Loop, THIS_TURN};
 use crate::job::{
-    Command, Event, Illegal, Job, Origin, Report, StepError, TaskNumber, begin, step,
+    Command, Context, Event, IdempotencyKey, Illegal, Job, Origin, Report, StepError, TaskNumber,
+    begin, step,
 };
 use crate::log::{Head, digest};
 
+/// A submission on its way to its answer.
+pub(super) struct Accepting {
+    pub(super) job: JobId,
+    pub(super) claim: Option<Box<Claim>>,
+    pub(super) shows: Shows,
+    pub(super) reply: Reply<Result<Option<Snapshot>, SubmitError>>,
+}
+
 impl Loop {
-    pub(super) fn on_submit(
-        &mut self,
-        id: JobId,
-        events: Vec<Event>,
-        origin: Origin,
-        reply: Reply<Result<(), SubmitError>>,
-    ) {
-        let cx = self.context(origin);
+    pub(super) fn on_submit(&mut self, accepting: Accepting, events: Vec<Event>, origin: Origin) {
+        let (id, key) = (accepting.job, key_of(accepting.claim.as_deref()));
+        let cx = Context { key, ..self.context(origin) };
         match begin(id, events, &cx) {
             Ok((job, recorded)) => {
                 let mut executor = Executor::new(job, Head::default());
@@ -33,14 +38,31 @@ impl Loop {
                 self.entries.insert(id, Entry::Loaded(Box::new(executor)));
                 self.loaded += 1;
                 self.touch(id);
-                self.after_events_of(id, answer(reply, Ok(())));
+                self.accepted.push(accepting);
             }
             // A checked plan makes a job, so this is a contradiction in the engine itself.
             Err(illegal) => {
                 tracing::error!(%illegal, "a submission could not be begun");
                 let unreadable = JobError::Unreadable { job: id, why: illegal.to_string() };
-                self.after_events_of(id, answer(reply, Err(unreadable.into())));
+                self.after_events_of(id, answer(accepting.reply, Err(unreadable.into())));
             }
+        }
+    }
+
+    /// Prepares the answers to the turn's submissions. They come this late so that who is shown
+    /// the job holds it as the turn leaves it: before that it would be copied to be changed.
+    pub(super) fn answer_submissions(&mut self) {
+        for Accepting { job, claim, shows, reply } in std::mem::take(&mut self.accepted) {
+            let shown = shows == Shows::Snapshot && !self.broken.contains_key(&job);
+            let snapshot = match self.entries.get(&job) {
+                Some(Entry::Loaded(executor)) if shown => Some(executor.snapshot()),
+                _ => None,
+            };
+            let action = match claim {
+                None => answer(reply, Ok(snapshot)),
+                Some(claim) => answer_and_settle(reply, snapshot, claim, (job, self.now)),
+            };
+            self.after_events_of(job, action);
         }
     }
 
@@ -49,6 +71,7 @@ impl Loop {
         id: JobId,
         command: Command,
         ask: Ask,
+        claim: Option<Box<Claim>>,
         reply: Reply<Result<Answer, CommandError>>,
     ) {
         if !self.shared.settings.dispatches && !ask.dry_run {
@@ -65,62 +88,62 @@ impl Loop {
             return self.after_events_of(id, answer(reply, Err(error.into())));
         }
         let Some(Entry::Loaded(executor)) = self.entries.get(&id) else { return };
-        let found = executor.job.seq();
-        if let Some(expected) = ask.expected_seq.filter(|&expected| expected != found) {
-            let stale = CommandError::Stale { expected, found };
+        if let Some(stale) = stale(&executor.job, &ask) {
             return self.after_events_of(id, answer(reply, Err(stale)));
         }
+        let cx = Context { key: key_of(claim.as_deref()), ..self.context(ask.origin) };
         let result = if ask.dry_run {
-            self.rehearse(id, command, ask.origin)
+            self.rehearse(id, command, &cx)
         } else {
             self.recover_before_command(id);
-            self.carry_out(id, command, ask.origin)
+            self.carry_out(id, command, &cx)
         };
         self.touch(id);
-        let action = match result {
-            Ok(done) => answer(reply, Ok(done)),
-            Err(StepError::Rejected(rejection)) => {
-                answer(reply, Err(CommandError::Rejected(rejection)))
+        let action = match (result, claim) {
+            (Ok(done), None) => answer(reply, Ok(done)),
+            (Ok(done), Some(claim)) => {
+                let time = done.events.first().map_or(self.now, |first| first.time);
+                answer_and_settle(reply, done, claim, (id, time))
             }
-            Err(StepError::Illegal(illegal)) => {
-                let why = illegal.to_string();
-                self.break_job(id, why.clone());
-                answer(reply, Err(JobError::Unreadable { job: id, why }.into()))
-            }
+            (Err(error), _) => answer(reply, Err(self.refused(id, error))),
         };
         self.after_events_of(id, action);
     }
 
+    fn refused(&mut self, id: JobId, error: StepError) -> CommandError {
+        match error {
+            StepError::Rejected(rejection) => CommandError::Rejected(rejection),
+            StepError::Illegal(illegal) => {
+                let why = illegal.to_string();
+                self.break_job(id, why.clone());
+                JobError::Unreadable { job: id, why }.into()
+            }
+        }
+    }
     fn carry_out(
         &mut self,
         id: JobId,
         command: Command,
-        origin: Origin,
+        cx: &Context,
     ) -> Result<Answer, StepError> {
-        let cx = self.context(origin);
         let executor = self.loaded(id)?;
-        let events = step(executor.job_mut(), command, &cx)?;
+        let events = step(executor.job_mut(), command, cx)?;
         executor.add(events.clone());
-        Ok(Answer { events, snapshot: executor.snapshot() })
+        Ok(Answer { events, snapshot: executor.snapshot(), replayed: false })
     }
 
     /// Does on a copy what [`Loop::carry_out`] would do.
-    fn rehearse(
-        &mut self,
-        id: JobId,
-        command: Command,
-        origin: Origin,
-    ) -> Result<Answer, StepError> {
-        let (engine, cx) = (self.context(Origin::ENGINE), self.context(origin));
+    fn rehearse(&mut self, id: JobId, command: Command, cx: &Context) -> Result<Answer, StepError> {
+        let engine = self.context(Origin::ENGINE);
         let executor = self.loaded(id)?;
         let mut copy = Job::clone(&executor.job);
         let mut events = Vec::new();
         if !executor.recovered {
             events = step(&mut copy, Report::Recover, &engine)?;
         }
-        events.extend(step(&mut copy, command, &cx)?);
-        let live = executor.snapshot().live;
-        Ok(Answer { events, snapshot: Snapshot { job: Arc::new(copy), live } })
+        events.extend(step(&mut copy, command, cx)?);
+        let snapshot = Snapshot { job: Arc::new(copy), live: executor.snapshot().live };
+        Ok(Answer { events, snapshot, replayed: false })
     }
 
     fn loaded(&mut self, id: JobId) -> Result<&mut Executor, Illegal> {
@@ -221,4 +244,19 @@ impl Loop {
         // Whoever asked may have stopped waiting.
         let _ = reply.send(longest);
     }
+}
+
+fn key_of(claim: Option<&Claim>) -> Option<Box<IdempotencyKey>> {
+    claim.map(|claim| Box::new(claim.key()))
+}
+
+/// Whether the job is not where the caller thought.
+fn stale(job: &Job, ask: &Ask) -> Option<CommandError> {
+    let other = |expected: Option<u64>, found| expected.filter(|&expected| expected != found);
+    let (seq, revision) = (job.seq(), job.revision());
+    if let Some(expected) = other(ask.expected_revision, revision) {
+        return Some(CommandError::StaleRevision { expected, found: revision });
+    }
+    let expected = other(ask.expected_seq, seq)?;
+    Some(CommandError::Stale { expected, found: seq })
 }

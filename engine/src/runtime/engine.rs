@@ -4,27 +4,26 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use annals_tasks_sdk::JobId;
 use annals_tasks_sdk::plan::{Limits, Plan, PlanErrors};
-use annals_tasks_sdk::{JobId, Payload, Workflow};
-use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
-use uuid::Uuid;
 
 use super::attempt::GRACE;
 use super::builder::Builder;
 use super::clock::Clock;
-use super::error::{EngineError, SubmitError};
-use super::handle::{JobHandle, OutputHandle, weight_of_origin};
+use super::error::EngineError;
+use super::handle::JobHandle;
 use super::inbox::Inbox;
+use super::keys::Keys;
 use super::message::{Message, Reply};
 use super::pool::Pools;
-use super::registry::Registry;
+use super::registry::{KindInfo, Registry};
 use super::views::{Progress, Round};
-use crate::job::{LossRule, Origin, Submitted, submit};
+use crate::job::LossRule;
 use crate::kinds::shell::{Leftover, end_leftovers};
-use crate::log::{JobRow, LogError, LogReader, Waypoints, Writer, WriterStats};
+use crate::log::{JobRow, LogError, LogReader, Stopped, Waypoints, Writer, WriterStats};
 use crate::steplog::StepLogs;
 
 /// How long a start waits for processes that an earlier engine left behind to be gone.
@@ -50,6 +49,7 @@ pub(super) struct Shared {
     pub(super) growth: watch::Sender<()>,
     pub(super) settings: Settings,
     pub(super) views: Progress,
+    pub(super) keys: Arc<Keys>,
     pub(super) inboxes: Arc<Vec<Inbox>>,
     pub(super) steplogs: StepLogs,
     /// Where attempts run, apart from the program's own runtime: a task that blocks its thread
@@ -149,7 +149,7 @@ impl Shared {
     }
 
     /// What a plan must fulfil here beside its own laws.
-    fn check_kinds(&self, plan: &Plan) -> Result<(), PlanErrors> {
+    pub(super) fn check_kinds(&self, plan: &Plan) -> Result<(), PlanErrors> {
         self.registry.check(plan, self.settings.allow_unknown_kinds)
     }
 
@@ -183,83 +183,10 @@ pub(super) struct Inner {
     pub(super) runtime: Mutex<Option<tokio::runtime::Runtime>>,
 }
 
-/// A plan to be run, and where it came from.
-#[derive(Debug, Clone)]
-pub struct Submission {
-    /// What is to be done.
-    pub plan: Plan,
-    /// The workflow that made the plan.
-    pub workflow: Option<Box<str>>,
-    /// The file that the plan was read from.
-    pub source: Option<Box<str>>,
-    /// Who submits it.
-    pub origin: Origin,
-}
-
-impl Submission {
-    /// A plan that comes from nowhere in particular.
-    pub fn new(plan: Plan, origin: Origin) -> Self {
-        Self { plan, workflow: None, source: None, origin }
-    }
-}
-
 impl Engine {
     /// Names the folder of the store; [`Builder::start`] opens it.
     pub fn open(dir: impl Into<PathBuf>) -> Builder {
         Builder::new(dir.into())
-    }
-
-    /// Submits a job of a workflow. It is durable when this returns.
-    pub async fn submit<I: Serialize, O>(
-        &self,
-        workflow: Workflow<I, O>,
-        input: &I,
-    ) -> Result<OutputHandle<O>, SubmitError> {
-        let job = self.submit_named(workflow.name(), &Payload::of(input)?).await?;
-        Ok(OutputHandle::new(job))
-    }
-
-    /// Submits a job of a workflow that is known by name only.
-    pub async fn submit_named(
-        &self,
-        name: &str,
-        input: &Payload,
-    ) -> Result<JobHandle, SubmitError> {
-        let workflows = &self.0.shared.registry.workflows;
-        let maker = workflows.get(name).ok_or_else(|| SubmitError::UnknownWorkflow {
-            name: name.into(),
-            hint: annals_tasks_sdk::near::hint(name, workflows.keys().map(String::as_str)),
-        })?;
-        let plan = maker.plan(input.clone())?;
-        let workflow = Some(name.into());
-        let origin = Origin::ENGINE;
-        self.submit_plan(Submission { plan, workflow, source: None, origin }).await
-    }
-
-    /// Submits a job. It is durable when this returns.
-    pub async fn submit_plan(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
-        let shared = &self.0.shared;
-        let Submission { plan, workflow, source, origin } = submission;
-        let texts = [&workflow, &source].into_iter().flatten();
-        let bytes = weight_of_origin(&origin) + texts.map(|text| text.len()).sum::<usize>();
-        let limit = shared.settings.limits.payload_bytes;
-        if bytes > limit {
-            return Err(SubmitError::TooLarge { bytes, limit });
-        }
-        shared.check_kinds(&plan)?;
-        let submitted = Submitted { plan, workflow, source };
-        let events = submit(submitted, &shared.settings.limits)?;
-        let job = new_id();
-        let home = shared.home_of(job);
-        shared.ask(home, |reply| Message::Submit { job, events, origin, reply }).await??;
-        Ok(self.job(job))
-    }
-
-    /// Finds what [`Engine::submit_plan`] would refuse, and submits nothing.
-    pub fn check(&self, plan: &Plan) -> Result<(), PlanErrors> {
-        let shared = &self.0.shared;
-        shared.check_kinds(plan)?;
-        plan.check(&shared.settings.limits)
     }
 
     /// A handle on a job, which may or may not exist.
@@ -288,6 +215,34 @@ impl Engine {
             }
         }
         Ok(rows.into_values().rev().take(limit).collect())
+    }
+
+    /// The kinds that tasks may be of here, in order of their names.
+    pub fn kinds(&self) -> Vec<KindInfo> {
+        self.0.shared.registry.kind_infos()
+    }
+
+    /// The names of the workflows that there are here, in order.
+    pub fn workflows(&self) -> Vec<&str> {
+        let mut names: Vec<&str> =
+            self.0.shared.registry.workflows.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Whether the engine still takes and answers requests; why not, where it does not.
+    pub fn health(&self) -> Result<(), EngineError> {
+        let shared = &self.0.shared;
+        if let Some(error) = shared.failure.get() {
+            return Err(error.clone());
+        }
+        shared.writer.health().map_err(|Stopped(error)| match error {
+            Some(error) => EngineError::OutcomeUnknown(error),
+            None => EngineError::Stopped,
+        })?;
+        let loops = self.0.loops.lock().unwrap_or_else(PoisonError::into_inner);
+        let turning = !loops.is_empty() && loops.iter().all(|thread| !thread.is_finished());
+        if turning { Ok(()) } else { Err(shared.why()) }
     }
 
     /// What the writer of the log has done since the start.
@@ -422,14 +377,6 @@ impl From<LogError> for EngineError {
             error => Self::Log(Arc::new(error)),
         }
     }
-}
-
-/// An id for a job that is submitted now: greater than all that this process has made before.
-fn new_id() -> JobId {
-    // A clock that stands before 1970 cannot be written into an id; it is read as 1970.
-    let is_sane = SystemTime::now() >= SystemTime::UNIX_EPOCH;
-    let epoch = || Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 0, 0));
-    JobId::from_uuid(if is_sane { Uuid::now_v7() } else { epoch() })
 }
 
 /// Reads the log where blocking is allowed.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use annals_tasks_sdk::plan::PlanErrors;
 use annals_tasks_sdk::{BadName, JobId, PayloadError};
 
+use super::keys::Reused;
 use crate::job::Rejection;
 use crate::log::LogError;
 
@@ -68,6 +69,20 @@ pub enum CommandError {
         /// The job's seq.
         found: u64,
     },
+    /// Somebody else has changed the job meanwhile.
+    #[error("the job is at revision {found}, not at {expected}: look at it again")]
+    StaleRevision {
+        /// `expected_revision` of the command.
+        expected: u64,
+        /// The job's revision.
+        found: u64,
+    },
+    /// Its idempotency key stands for another request.
+    #[error(
+        "the idempotency key was used for a request with another body; a new request needs a new \
+         key"
+    )]
+    KeyReused,
     /// What came with it is too large to be kept.
     #[error("the command carries {bytes} bytes, more than the limit of {limit} (`payload_bytes`)")]
     TooLarge {
@@ -79,6 +94,18 @@ pub enum CommandError {
     /// The job cannot answer.
     #[error(transparent)]
     Job(#[from] JobError),
+}
+
+impl From<Reused> for CommandError {
+    fn from(Reused: Reused) -> Self {
+        Self::KeyReused
+    }
+}
+
+impl From<Reused> for SubmitError {
+    fn from(Reused: Reused) -> Self {
+        Self::KeyReused
+    }
 }
 
 impl From<EngineError> for CommandError {
@@ -105,6 +132,12 @@ pub enum SubmitError {
         /// A name like it, as the end of a sentence, or nothing.
         hint: String,
     },
+    /// Its idempotency key stands for another request.
+    #[error(
+        "the idempotency key was used for a request with another body; a new request needs a new \
+         key"
+    )]
+    KeyReused,
     /// What came with the plan is too large to be kept.
     #[error(
         "the submission carries {bytes} bytes beside its plan, more than the limit of {limit} \

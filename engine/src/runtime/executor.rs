@@ -61,7 +61,7 @@ pub(super) struct Running {
 impl Running {
     pub(super) fn tell_to_stop(&self, now: Timestamp) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.stopping_since.get_or_insert(now);
+        live.stop(now);
         drop(live);
         self.token.cancel();
     }

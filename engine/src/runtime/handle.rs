@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::engine::{Engine, Shared};
 use super::error::{CommandError, EngineError, JobError};
+use super::keys::Claimed;
 use super::message::{Answer, Ask, Message, Snapshot};
 use crate::job::{Command, Failure, JobStatus, Origin, TaskStatus};
 
@@ -42,13 +43,26 @@ impl JobHandle {
     }
 
     /// Asks something of the job. What it did is durable when this returns.
+    ///
+    /// Where it comes with a key, and a command with that key was carried out before, nothing is
+    /// done again. While an equal one is on its way this waits for it.
     pub async fn command(&self, command: Command, ask: Ask) -> Result<Answer, CommandError> {
         let ((shared, home), job) = (self.shared(), self.job);
         let (bytes, limit) = (weight(&command, &ask), shared.settings.limits.payload_bytes);
         if bytes > limit {
             return Err(CommandError::TooLarge { bytes, limit });
         }
-        shared.ask(home, |reply| Message::Command { job, command, ask, reply }).await?
+        let claim = match ask.key.filter(|_| !ask.dry_run) {
+            None => None,
+            Some(key) => match shared.keys.claim(key).await? {
+                Claimed::Mine(claim) => Some(claim),
+                Claimed::Done(job) => {
+                    let snapshot = self.engine.job(job).snapshot().await?;
+                    return Ok(Answer { events: Vec::new(), snapshot, replayed: true });
+                }
+            },
+        };
+        shared.ask(home, |reply| Message::Command { job, command, ask, claim, reply }).await?
     }
 
     /// Waits until the job's durable seq is greater than `after`, and gives it.

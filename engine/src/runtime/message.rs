@@ -8,8 +8,10 @@ use annals_tasks_sdk::{JobId, Payload, Progress, TaskResult, Timestamp};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::error::{CommandError, EngineError, JobError, SubmitError};
+use super::keys::Claim;
 use super::pool::Waiter;
-use crate::job::{Command, Event, Job, Origin, Recorded, Report, TaskNumber};
+use crate::job::{Command, Event, IdempotencyKey, Job, Origin};
+use crate::job::{Recorded, Report, TaskNumber};
 use crate::log::{Durable, JobRow, Position};
 
 /// The way back to whoever asked, with the permit that the question holds until it is answered:
@@ -51,8 +53,12 @@ pub struct Ask {
     pub origin: Origin,
     /// Refuse the command if the job's seq is another.
     pub expected_seq: Option<u64>,
+    /// Refuse the command if the job's revision is another: somebody else was faster.
+    pub expected_revision: Option<u64>,
     /// Show what the command would do, and do nothing.
     pub dry_run: bool,
+    /// By what a repeat of the command is known. A dry run does not look at it.
+    pub key: Option<IdempotencyKey>,
 }
 
 /// A command was accepted; what it did, or would do, is durable.
@@ -62,6 +68,9 @@ pub struct Answer {
     pub events: Vec<Recorded>,
     /// The job after them.
     pub snapshot: Snapshot,
+    /// Whether the command had been carried out before: then there are no events, and the
+    /// snapshot is of now.
+    pub replayed: bool,
 }
 
 /// A job at one moment, and what its live attempts say of themselves.
@@ -82,9 +91,40 @@ pub struct Live {
     pub message: Option<String>,
     /// When it was told to stop, if it was.
     pub stopping_since: Option<Timestamp>,
+    /// How often it has said something, or was told to stop. A sign of life counts that says
+    /// nothing new.
+    pub updates: u64,
+}
+
+impl Live {
+    /// Notes that the attempt was told to stop, if that is not noted yet.
+    pub(super) fn stop(&mut self, now: Timestamp) {
+        if self.stopping_since.is_none() {
+            self.stopping_since = Some(now);
+            self.updates += 1;
+        }
+    }
+
+    /// Takes in what the attempt says.
+    pub(super) fn says(&mut self, progress: Option<Progress>, message: Option<String>) {
+        self.progress = progress.or(self.progress);
+        if message.is_some() {
+            self.message = message;
+        }
+        self.updates += 1;
+    }
 }
 
 pub(super) type LiveCell = Arc<Mutex<Live>>;
+
+/// What the answer to a submission brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shows {
+    /// That it is accepted. Nobody holds the job then, so it need not be copied to go on.
+    Acceptance,
+    /// The job as its first events have made it.
+    Snapshot,
+}
 
 /// What is sent to a loop.
 pub(super) enum Message {
@@ -92,12 +132,15 @@ pub(super) enum Message {
         job: JobId,
         events: Vec<Event>,
         origin: Origin,
-        reply: Reply<Result<(), SubmitError>>,
+        claim: Option<Box<Claim>>,
+        shows: Shows,
+        reply: Reply<Result<Option<Snapshot>, SubmitError>>,
     },
     Command {
         job: JobId,
         command: Command,
         ask: Ask,
+        claim: Option<Box<Claim>>,
         reply: Reply<Result<Answer, CommandError>>,
     },
     Snapshot {

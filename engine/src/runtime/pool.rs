@@ -19,7 +19,16 @@ pub(super) const DEFAULT: PoolId = PoolId(1);
 pub(super) const SHELL: PoolId = PoolId(2);
 
 /// How many pools there are.
-pub(super) const POOLS: usize = 3;
+pub(super) const POOLS: usize = NAMES.len();
+
+/// What people call them.
+const NAMES: [&str; 3] = ["suspects", "default", "shell"];
+
+impl PoolId {
+    pub(super) fn name(self) -> &'static str {
+        NAMES[self.0]
+    }
+}
 
 /// A place in a queue: a greater one is further behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

@@ -19,6 +19,16 @@ pub(super) enum Behaviour {
     Sleep,
 }
 
+/// A kind that tasks may be of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KindInfo {
+    /// Its name.
+    pub name: String,
+    /// The pool whose slots its attempts hold; none where its tasks only wait.
+    pub pool: Option<&'static str>,
+}
+
 /// Which kinds and workflows this engine has.
 #[derive(Default)]
 pub(super) struct Registry {
@@ -30,6 +40,20 @@ pub(super) struct Registry {
 impl Registry {
     pub(super) fn behaviour(&self, kind: &str) -> Option<&Behaviour> {
         self.kinds.get(kind)
+    }
+
+    /// What there is to say of each kind, in order of their names.
+    pub(super) fn kind_infos(&self) -> Vec<KindInfo> {
+        let info = |(name, behaviour): (&String, &Behaviour)| {
+            let pool = match behaviour {
+                Behaviour::Run { pool, .. } => Some(pool.name()),
+                Behaviour::Sleep => None,
+            };
+            KindInfo { name: name.clone(), pool }
+        };
+        let mut infos: Vec<KindInfo> = self.kinds.iter().map(info).collect();
+        infos.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        infos
     }
 
     /// The kinds that there are, in order, so many as fit a message.

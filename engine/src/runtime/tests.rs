@@ -7,15 +7,26 @@ use annals_tasks_sdk::plan::{Limits, Plan};
 use annals_tasks_sdk::{JobId, Payload, TaskContext, TaskKind};
 
 use super::act::{Action, answer_or_drop};
-use super::engine::{Engine, INBOX_MAX, Submission};
+use super::engine::{Engine, INBOX_MAX};
 use super::error::{CommandError, JobError, SubmitError};
-use super::message::{Ask, Message, Reply};
-use crate::job::{Command, JobStatus, Origin, Submitted, submit};
+use super::message::{Ask, Message, Reply, Shows, Snapshot};
+use super::submit::Submission;
+use crate::job::{Command, Event, JobStatus, Origin, Submitted, submit};
 use crate::log::MemoryDisk;
 
 async fn within<T>(future: impl Future<Output = T>) -> T {
     let limit = Duration::from_mins(1);
     tokio::time::timeout(limit, future).await.expect("it must not hang")
+}
+
+fn submitting(
+    job: JobId,
+    events: Vec<Event>,
+    origin: Origin,
+    reply: Reply<Result<Option<Snapshot>, SubmitError>>,
+) -> Message {
+    let (claim, shows) = (None, Shows::Acceptance);
+    Message::Submit { job, events, origin, claim, shows, reply }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,8 +36,8 @@ async fn a_submission_that_makes_no_job_says_why() {
     let engine = within(engine).await.unwrap();
     let (job, origin) = (JobId::from_u128(1), Origin::ENGINE);
     let shared = &engine.0.shared;
-    let begun = shared.ask(0, |reply| Message::Submit { job, events: Vec::new(), origin, reply });
-    match within(begun).await.unwrap() {
+    let begun = shared.ask(0, |reply| submitting(job, Vec::new(), origin, reply));
+    match within(begun).await.unwrap().map(drop) {
         Err(SubmitError::Job(JobError::Unreadable { job: found, .. })) => assert_eq!(found, job),
         other => panic!("{other:?}"),
     }
@@ -64,7 +75,8 @@ async fn what_fits_no_row_stops_its_job_alone() {
     let (id, shared) = (job.id(), &engine.0.shared);
     let seq = within(job.snapshot()).await.unwrap().job.seq();
     let (command, ask) = (Command::Cancel, Ask { origin: huge(), ..Ask::default() });
-    let refused = shared.ask(0, |reply| Message::Command { job: id, command, ask, reply });
+    let claim = None;
+    let refused = shared.ask(0, |reply| Message::Command { job: id, command, ask, claim, reply });
     // Asked in this order, so that the command finds that somebody watches.
     let asked = async { tokio::join!(job.ended(), job.changed(seq), refused) };
     let (ended, changed, refused) = within(asked).await;
@@ -83,8 +95,8 @@ async fn what_fits_no_row_stops_its_job_alone() {
     let submitted = Submitted { plan: plan("noop"), workflow: None, source: None };
     let events = submit(submitted, &Limits::NONE).unwrap();
     let (new, origin) = (JobId::from_u128(7), huge());
-    let refused = shared.ask(0, |reply| Message::Submit { job: new, events, origin, reply });
-    let refused = within(refused).await.unwrap();
+    let refused = shared.ask(0, |reply| submitting(new, events, origin, reply));
+    let refused = within(refused).await.unwrap().map(drop);
     assert!(matches!(refused, Err(SubmitError::Job(JobError::Unreadable { .. }))), "{refused:?}");
     within(engine.shutdown()).await.unwrap();
     drop((job, other, engine));

@@ -12,6 +12,7 @@ use super::act::{Action, Planned};
 use super::agenda::Agenda;
 use super::attempt::Attempt;
 use super::broken::stop_all;
+use super::commands::Accepting;
 use super::engine::Shared;
 use super::error::EngineError;
 use super::executor::{Entries, Entry, Running};
@@ -52,6 +53,8 @@ pub(super) struct Loop {
     pub(super) touched: VecDeque<JobId>,
     /// Slots that jobs of this loop were granted within the turn.
     pub(super) granted: VecDeque<Waiter>,
+    /// Submissions that the present turn has accepted.
+    pub(super) accepted: Vec<Accepting>,
     /// What the present turn wants done.
     pub(super) ready: Vec<Planned>,
     /// What is to be done when commits are durable, in their order.
@@ -92,6 +95,7 @@ impl Loop {
             agenda: Agenda::default(),
             touched: VecDeque::new(),
             granted: VecDeque::new(),
+            accepted: Vec::new(),
             ready: Vec::new(),
             pending: VecDeque::new(),
             durable: Ticket::default(),
@@ -141,6 +145,7 @@ impl Loop {
             self.touch(job);
         }
         self.reconcile_all();
+        self.answer_submissions();
         self.submit();
         self.act();
         self.start_attempts();
@@ -163,11 +168,12 @@ impl Loop {
             return self.handle_at_the_end(message);
         }
         match message {
-            Message::Submit { job, events, origin, reply } => {
-                self.on_submit(job, events, origin, reply);
+            Message::Submit { job, events, origin, claim, shows, reply } => {
+                let accepting = Accepting { job, claim, shows, reply };
+                self.on_submit(accepting, events, origin);
             }
-            Message::Command { job, command, ask, reply } => {
-                self.on_command(job, command, ask, reply);
+            Message::Command { job, command, ask, claim, reply } => {
+                self.on_command(job, command, ask, claim, reply);
             }
             Message::Snapshot { job, reply } => self.on_snapshot(job, reply),
             Message::Changed { job, after, reply } => self.on_changed(job, after, reply),
@@ -215,6 +221,7 @@ impl Loop {
     pub(super) fn context(&self, origin: Origin) -> Context {
         Context {
             origin,
+            key: None,
             now: self.now,
             random: fastrand::f64(),
             losses: self.shared.settings.losses,
@@ -356,6 +363,7 @@ impl Loop {
         }
         self.failed = Some(error);
         self.pending.clear();
+        self.accepted.clear();
         self.ready.clear();
         self.touched.clear();
         self.granted.clear();

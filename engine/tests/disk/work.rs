@@ -202,7 +202,7 @@ fn row(random: &mut fastrand::Rng, job: JobId, head: &mut Head, position: Positi
         };
         let time = Timestamp::from_millis(1_700_000_000_000);
         let origin = Origin::ENGINE;
-        events.push(Recorded { seq, time, origin, leads: seq == 1, event });
+        events.push(Recorded { seq, time, origin, leads: seq == 1, key: None, event });
     }
     let (mut row, hash) = encode_row(job, head, &events, values).unwrap();
     row.place(position);

@@ -39,7 +39,7 @@ fn never(given: &str, events: &[Event]) {
 
 fn record(seq: u64, millis: i64, event: Event) -> Recorded {
     let (time, origin) = (Timestamp::from_millis(millis), Origin::ENGINE);
-    Recorded { seq, time, origin, leads: false, event }
+    Recorded { seq, time, origin, leads: false, key: None, event }
 }
 
 #[test]

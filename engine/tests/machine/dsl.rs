@@ -26,7 +26,8 @@ pub(crate) fn id(name: &str) -> TaskId {
 /// The context at a time in seconds.
 pub(crate) fn at(seconds: i64) -> Context {
     let now = Timestamp::from_millis(seconds * 1_000);
-    Context { origin: Origin::actor("ada"), now, random: 0.0, losses: LossRule::default() }
+    let losses = LossRule::default();
+    Context { origin: Origin::actor("ada"), key: None, now, random: 0.0, losses }
 }
 
 pub(crate) fn plan(text: &str) -> Plan {

@@ -187,7 +187,7 @@ impl Walk {
     fn damage(&mut self) {
         let event = self.history[self.rng.usize(..self.history.len())].event.clone();
         let (seq, time) = (self.live.seq() + 1, self.live.time());
-        let next = Recorded { seq, time, origin: Origin::ENGINE, leads: false, event };
+        let next = Recorded { seq, time, origin: Origin::ENGINE, leads: false, key: None, event };
         let mut job = self.live.clone();
         match job.evolve(&next) {
             Ok(()) => assert!(!job.status().is_ended() || !job.is_live()),
@@ -303,7 +303,8 @@ fn print(command: &str, answer: &Result<Vec<Recorded>, Rejection>) {
 
 fn context(rng: &mut Rng, now: i64) -> Context {
     let (now, random) = (Timestamp::from_millis(now), rng.f64());
-    Context { origin: Origin::actor("walk"), now, random, losses: LossRule::default() }
+    let losses = LossRule::default();
+    Context { origin: Origin::actor("walk"), key: None, now, random, losses }
 }
 
 pub(crate) fn setting(name: &str) -> Option<u64> {

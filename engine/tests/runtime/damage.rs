@@ -158,6 +158,7 @@ fn from_the_future(
                 seq,
                 time: event.time,
                 origin: event.origin,
+                key: None,
                 number: 777,
                 version: 1,
                 payload: Box::default(),

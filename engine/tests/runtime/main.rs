@@ -16,6 +16,7 @@ mod reading;
 mod shutdown;
 mod slots;
 mod stops;
+mod submit;
 mod support;
 mod time;
 mod typed;

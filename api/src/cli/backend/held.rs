@@ -81,6 +81,7 @@ impl Held {
             origin: store::origin(asked.reason.as_deref()),
             expected_seq: asked.expected_seq,
             dry_run: asked.dry_run,
+            ..Ask::default()
         };
         let answer = self.0.job(job).command(command, ask).await?;
         let snapshot = dto::Job::at(&answer.snapshot).to_json();

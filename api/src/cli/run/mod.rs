@@ -80,6 +80,7 @@ async fn submit(engine: &Engine, plan: Box<Plan>, source: String) -> Result<JobH
         workflow: None,
         source: Some(source.into()),
         origin: store::origin(None),
+        key: None,
     };
     let job = engine.submit_plan(submission).await?;
     // A plan that starts by hand has its hand here.
@@ -118,7 +119,7 @@ fn next(job: &Job) -> Option<Command> {
 }
 
 async fn ask(job: &JobHandle, command: Command) -> Result<JobStatus, CommandError> {
-    let ask = Ask { origin: store::origin(None), expected_seq: None, dry_run: false };
+    let ask = Ask { origin: store::origin(None), ..Ask::default() };
     Ok(job.command(command, ask).await?.snapshot.job.status())
 }
 

@@ -88,7 +88,8 @@ pub fn begin(id: JobId, events: Vec<Event>, cx: &Context) -> Result<(Job, Vec<Re
         why: "a history begins with JobSubmitted".into(),
     })?;
     let origin = cx.origin.clone();
-    let first = Recorded { seq: 1, time: cx.now, origin, leads: true, event: first };
+    let key = cx.key.clone();
+    let first = Recorded { seq: 1, time: cx.now, origin, leads: true, key, event: first };
     let mut job = Job::begin(id, &first)?;
     let mut recorded = vec![first];
     for event in events {
@@ -106,7 +107,8 @@ fn take_in(
     recorded: &mut Vec<Recorded>,
 ) -> Result<(), Illegal> {
     let time = cx.now.max(job.time);
-    let next = Recorded { seq: job.seq + 1, time, origin, leads, event };
+    let key = if leads { cx.key.clone() } else { None };
+    let next = Recorded { seq: job.seq + 1, time, origin, leads, key, event };
     job.evolve(&next)?;
     recorded.push(next);
     Ok(())

@@ -47,6 +47,7 @@ fn whatever_is_in_the_header_is_hashed() {
         time: Timestamp::from_millis(5),
         origin: Origin::ENGINE,
         leads: false,
+        key: None,
         event: small(1),
     };
     let named = |actor: Option<&str>, request_id: Option<&str>, reason: Option<&str>| Recorded {

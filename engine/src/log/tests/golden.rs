@@ -100,6 +100,7 @@ fn a_row_is_as_it_was() {
         time: Timestamp::from_millis(1_700_000_000_000),
         origin,
         leads: seq == 41,
+        key: None,
         event: Event::JobReopened { held: true },
     };
     let events: Vec<_> = origins().into_iter().zip(41..).map(recorded).collect();

@@ -50,6 +50,7 @@ impl Job {
             time: Timestamp::from_millis(1_700_000_000_000 + i64::try_from(seq).unwrap()),
             origin: Origin::ENGINE,
             leads: seq == 1,
+            key: None,
             event: event.clone(),
         };
         events.iter().zip(self.head.seq + 1..).map(number).collect()
