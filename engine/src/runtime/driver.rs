@@ -1,8 +1,11 @@
 //! The threads that turn loops.
 
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::engine::Shared;
+use super::error::EngineError;
 use super::inbox::{Outbox, Worth};
 use super::turn::{Loop, TURN_MAX};
 
@@ -25,9 +28,24 @@ pub(super) fn start(each: Loop, outbox: Outbox) -> std::io::Result<JoinHandle<()
         let mut waiting = Vec::new();
         while !each.0.is_over() {
             outbox.take(&mut waiting, TURN_MAX, worth(&each.0), at_most(&each.0));
-            each.0.turn(waiting.drain(..));
+            let mut messages = waiting.drain(..);
+            // After a panic who waits for an answer hears of it by the drop of what the turn
+            // has not come to, and must find the reason then.
+            let _reason = Reason(Arc::clone(&each.0.shared));
+            each.0.turn(&mut messages);
         }
     })
+}
+
+/// Notes, while a panic unwinds, why there are no answers any more.
+struct Reason(Arc<Shared>);
+
+impl Drop for Reason {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(EngineError::Panicked);
+        }
+    }
 }
 
 /// A loop whose end by a panic everybody hears of.
