@@ -9,7 +9,7 @@ use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{EventLog, JobRow, LogError, Position, Row};
 
@@ -52,10 +52,16 @@ pub struct Stopped(pub Option<Arc<LogError>>);
 pub struct WriterStats {
     /// Commits of rows.
     pub commits: u64,
+    /// Rows in them.
+    pub rows: u64,
     /// Events in them.
     pub events: u64,
     /// Bytes of their rows, values included.
     pub bytes: u64,
+    /// What they have taken together.
+    pub commit_time: Duration,
+    /// What the last one has taken.
+    pub last_commit: Duration,
     /// Submissions and checkpoints that wait now.
     pub waiting: u64,
 }
@@ -73,8 +79,11 @@ struct Shared {
     queue: Mutex<Queue>,
     wake: Condvar,
     commits: AtomicU64,
+    rows: AtomicU64,
     events: AtomicU64,
     bytes: AtomicU64,
+    commit_nanos: AtomicU64,
+    last_commit_nanos: AtomicU64,
 }
 
 struct Queue {
@@ -143,8 +152,11 @@ impl Writer {
             queue: Mutex::new(queue),
             wake: Condvar::new(),
             commits: AtomicU64::new(0),
+            rows: AtomicU64::new(0),
             events: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            commit_nanos: AtomicU64::new(0),
+            last_commit_nanos: AtomicU64::new(0),
         });
         let handle = Handle { shared: shared.clone(), thread: Mutex::new(None) };
         let committer =
@@ -203,8 +215,15 @@ impl Writer {
         let shared = &self.0.shared;
         let waiting = shared.queue().items.len() as u64;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (commits, events) = (read(&shared.commits), read(&shared.events));
-        WriterStats { commits, events, bytes: read(&shared.bytes), waiting }
+        WriterStats {
+            commits: read(&shared.commits),
+            rows: read(&shared.rows),
+            events: read(&shared.events),
+            bytes: read(&shared.bytes),
+            commit_time: Duration::from_nanos(read(&shared.commit_nanos)),
+            last_commit: Duration::from_nanos(read(&shared.last_commit_nanos)),
+            waiting,
+        }
     }
 
     /// Writes what waits, closes the log and ends the thread. To be called outside of [`Done`].
@@ -278,7 +297,8 @@ impl Committer {
                 return if closing { self.finish() } else { Worked::Nothing };
             }
             self.seen.extend(batch.sources.keys());
-            log.append(&batch.rows).inspect(|()| self.report(batch))
+            let begun = Instant::now();
+            log.append(&batch.rows).inspect(|()| self.report(batch, begun.elapsed()))
         };
         self.restless = true;
         match result {
@@ -299,10 +319,15 @@ impl Committer {
         }
     }
 
-    fn report(&self, batch: Batch) {
-        self.shared.commits.fetch_add(1, Ordering::Relaxed);
-        self.shared.events.fetch_add(batch.events, Ordering::Relaxed);
-        self.shared.bytes.fetch_add(batch.bytes, Ordering::Relaxed);
+    fn report(&self, batch: Batch, took: Duration) {
+        let shared = &self.shared;
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        shared.commits.fetch_add(1, Ordering::Relaxed);
+        shared.rows.fetch_add(batch.rows.len() as u64, Ordering::Relaxed);
+        shared.events.fetch_add(batch.events, Ordering::Relaxed);
+        shared.bytes.fetch_add(batch.bytes, Ordering::Relaxed);
+        shared.commit_nanos.fetch_add(nanos, Ordering::Relaxed);
+        shared.last_commit_nanos.store(nanos, Ordering::Relaxed);
         for (source, ticket) in batch.sources {
             (self.done)(source, Durable::UpTo(ticket));
         }

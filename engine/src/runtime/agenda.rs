@@ -31,6 +31,11 @@ impl Agenda {
         }
     }
 
+    /// How many jobs have a time.
+    pub(super) fn len(&self) -> usize {
+        self.by_job.len()
+    }
+
     /// The earliest due time.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.by_time.first().map(|&(due, _)| due)

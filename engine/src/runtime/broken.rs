@@ -39,6 +39,7 @@ impl Loop {
     pub(super) fn bury(&mut self, id: JobId, why: String) {
         let Some(Entry::Loaded(executor)) = self.entries.remove(&id) else { return };
         self.loaded -= 1;
+        self.counters.moved(executor.counted, None);
         self.agenda.set(id, None);
         stop_all(&executor);
         // The views must show where its history ends, or the next start would begin before that.

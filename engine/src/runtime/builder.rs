@@ -1,31 +1,23 @@
-//! How an engine is put together and started.
+//! How an engine is put together.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 
 use annals_tasks_sdk::flow::WorkflowFn;
 use annals_tasks_sdk::plan::Limits;
 use annals_tasks_sdk::{Handler, KindName, Task, TaskKind, Workflow};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::{Semaphore, watch};
 
 use super::clock::{Clock, SystemClock};
-use super::driver;
-use super::engine::{Engine, INBOX_MAX, Inner, Settings, Shared};
-use super::error::{EngineError, StartError};
-use super::inbox::{Inbox, inbox};
-use super::keys::{KeyLimits, Keys};
-use super::message::Message;
-use super::pool::{DEFAULT, PoolId, Pools, SHELL};
-use super::recovery::{Broken, Recovered, recover};
+use super::error::StartError;
+use super::keys::KeyLimits;
+use super::pool::{DEFAULT, PoolId, SHELL};
 use super::registry::{Behaviour, Registry};
-use super::turn::Loop;
-use super::views::Progress;
+use super::startup::{Startup, Told};
 use crate::job::LossRule;
 use crate::kinds::shell::{Shell, ShellSettings, Supervisor};
-use crate::log::{Done, EventLog, Options, RedbLog, Waypoints, Writer};
-use crate::steplog::StepLogs;
+use crate::log::{EventLog, Options};
 
 /// Whether jobs run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,24 +32,25 @@ pub enum Mode {
 
 /// Puts an engine together.
 pub struct Builder {
-    dir: PathBuf,
-    create: bool,
-    mode: Mode,
-    registry: Registry,
-    faults: Vec<StartError>,
-    slots: usize,
-    shell_slots: usize,
-    loops: usize,
-    limits: Limits,
-    losses: LossRule,
-    clock: Arc<dyn Clock>,
-    supervisor: Option<Supervisor>,
-    allow_unknown_kinds: bool,
-    log: Option<Box<dyn EventLog>>,
-    store: Options,
-    resident: usize,
-    views_every: u64,
-    keys: KeyLimits,
+    pub(super) dir: PathBuf,
+    pub(super) create: bool,
+    pub(super) mode: Mode,
+    pub(super) registry: Registry,
+    pub(super) faults: Vec<StartError>,
+    pub(super) slots: usize,
+    pub(super) shell_slots: usize,
+    pub(super) loops: usize,
+    pub(super) limits: Limits,
+    pub(super) losses: LossRule,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) supervisor: Option<Supervisor>,
+    pub(super) allow_unknown_kinds: bool,
+    pub(super) log: Option<Box<dyn EventLog>>,
+    pub(super) store: Options,
+    pub(super) resident: usize,
+    pub(super) views_every: u64,
+    pub(super) keys: KeyLimits,
+    pub(super) told: Told,
 }
 
 impl Builder {
@@ -82,6 +75,7 @@ impl Builder {
             resident: 4096,
             views_every: 50_000,
             keys: KeyLimits { hours: 24, most: 10_000_000 },
+            told: Told::default(),
         }
     }
 
@@ -216,6 +210,13 @@ impl Builder {
         self
     }
 
+    /// Who is told what the start is doing, as it goes on. Called on the thread that does it, so
+    /// it must not block.
+    pub fn progress(mut self, told: impl Fn(Startup) + Send + Sync + 'static) -> Self {
+        self.told = Told::new(told);
+        self
+    }
+
     /// How the store is opened.
     pub fn store(mut self, options: Options) -> Self {
         self.store = options;
@@ -228,99 +229,7 @@ impl Builder {
         self
     }
 
-    /// Opens the store, which may repair it, recovers its jobs, and has them go on.
-    ///
-    /// Everything that recovery records is durable when this returns. To be called within a
-    /// Tokio runtime; attempts run on one of the engine's own.
-    pub async fn start(mut self) -> Result<Engine, StartError> {
-        if let Some(fault) = self.faults.drain(..).next() {
-            return Err(fault);
-        }
-        check_limits(&self.limits)?;
-        let engine = tokio::task::spawn_blocking(move || self.assemble()).await;
-        let engine = engine.map_err(|_| EngineError::Stopped)??;
-        let shared = &engine.0.shared;
-        for home in 0..shared.inboxes.len() {
-            shared.ask(home, |reply| Message::Recover { reply }).await??;
-        }
-        Ok(engine)
-    }
-
-    fn assemble(mut self) -> Result<Engine, StartError> {
-        super::panics::note_places();
-        let log = if let Some(log) = self.log.take() {
-            log
-        } else {
-            self.store.create = self.create;
-            Box::new(RedbLog::open(&self.dir, &self.store)?)
-        };
-        let live_dir = self.dir.join("live");
-        self.builtin_kinds()?;
-        let reader = log.reader();
-        let mut recovered = recover(&*reader)?;
-        let tasks = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(task_threads(self.mode, self.slots))
-            .thread_name("annals-task")
-            .enable_all()
-            .build()
-            .map_err(|source| StartError::Io { what: "cannot start threads".into(), source })?;
-        let (inboxes, receivers): (Vec<_>, Vec<_>) = (0..self.loops).map(|_| inbox()).unzip();
-        let inboxes = Arc::new(inboxes);
-        let growth = watch::Sender::new(());
-        let writer = Writer::start(log, notify(&inboxes, &growth))
-            .map_err(|source| StartError::Io { what: "cannot start threads".into(), source })?;
-        let keys = Arc::new(Keys::new(Arc::clone(&self.clock), self.keys));
-        let shared = Arc::new(Shared {
-            clock: self.clock,
-            registry: self.registry,
-            pools: Pools::new(self.slots, self.shell_slots),
-            writer,
-            reader,
-            waypoints: Waypoints::default(),
-            growth,
-            settings: Settings {
-                limits: self.limits,
-                losses: self.losses,
-                resident: self.resident,
-                dispatches: self.mode == Mode::Run,
-                allow_unknown_kinds: self.allow_unknown_kinds,
-            },
-            views: Progress::new(self.views_every),
-            keys,
-            inboxes,
-            steplogs: StepLogs::new(self.dir.join("steps"), crate::steplog::BUDGET),
-            tasks: tasks.handle().clone(),
-            live_dir: Some(live_dir),
-            leftovers_ended: Mutex::new(false),
-            failure: OnceLock::new(),
-            admission: Arc::new(Semaphore::new(INBOX_MAX)),
-        });
-        let views_are_due = shared.views.count(recovered.tail_events);
-        if shared.settings.dispatches {
-            // Nothing may start beside what an earlier engine left running.
-            let alive = shared.end_leftovers().map_err(|source| {
-                let what = "cannot end what an earlier engine left running".into();
-                StartError::Io { what, source }
-            })?;
-            for (job, why) in alive {
-                recovered.open.remove(&job);
-                recovered.broken.insert(job, Broken { why, row: None });
-            }
-        }
-        let loops = spread(&shared, recovered);
-        let threads =
-            loops.into_iter().zip(receivers).map(|(each, outbox)| driver::start(each, outbox));
-        let threads: Result<Vec<_>, _> = threads.collect();
-        let threads = threads
-            .map_err(|source| StartError::Io { what: "cannot start threads".into(), source })?;
-        if views_are_due {
-            shared.begin_views_round();
-        }
-        let (loops, runtime) = (Mutex::new(threads), Mutex::new(Some(tasks)));
-        Ok(Engine(Arc::new(Inner { shared, loops, runtime })))
-    }
-
-    fn builtin_kinds(&mut self) -> Result<(), StartError> {
+    pub(super) fn builtin_kinds(&mut self) -> Result<(), StartError> {
         self.register("sleep", Behaviour::Sleep);
         let noop = Arc::new(crate::kinds::noop::Noop);
         self.register("noop", Behaviour::Run { handler: noop, pool: DEFAULT });
@@ -340,76 +249,5 @@ impl Builder {
 
     fn register_in(&mut self, kind: &str, handler: Arc<dyn Handler>, pool: PoolId) {
         self.register(kind, Behaviour::Run { handler, pool });
-    }
-}
-
-/// What every event fits into a row with: a plan takes up to three times its size as JSON, and
-/// the texts beside it come on top.
-const LIMITS_MAX: Limits = Limits { tasks: 100_000, plan_bytes: 16 << 20, payload_bytes: 16 << 20 };
-
-fn check_limits(limits: &Limits) -> Result<(), StartError> {
-    let Limits { tasks, plan_bytes, payload_bytes } = *limits;
-    let all = [
-        ("tasks", tasks, LIMITS_MAX.tasks),
-        ("plan_bytes", plan_bytes, LIMITS_MAX.plan_bytes),
-        ("payload_bytes", payload_bytes, LIMITS_MAX.payload_bytes),
-    ];
-    match all.into_iter().find(|(_, limit, most)| limit > most) {
-        Some((name, limit, most)) => Err(StartError::Limit { name, limit, most }),
-        None => Ok(()),
-    }
-}
-
-/// How many threads run the tasks of this process. A task that blocks its thread takes that from
-/// the others, so there are more threads than cores: idle ones cost next to nothing.
-fn task_threads(mode: Mode, slots: usize) -> usize {
-    if mode == Mode::Hold {
-        // No task runs; the runtime must have one all the same.
-        return 1;
-    }
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    cores.max(2) + slots.min(64)
-}
-
-fn notify(inboxes: &Arc<Vec<Inbox>>, growth: &watch::Sender<()>) -> Done {
-    let (inboxes, growth) = (Arc::clone(inboxes), growth.clone());
-    Arc::new(move |home, durable| {
-        growth.send_replace(());
-        // A loop that is gone waits for nothing.
-        inboxes[home].send(Message::Durable(durable));
-    })
-}
-
-/// Gives each loop the jobs that it is to drive.
-fn spread(shared: &Arc<Shared>, recovered: Recovered) -> Vec<Loop> {
-    let mut loops: Vec<Loop> =
-        (0..shared.inboxes.len()).map(|index| Loop::new(index, Arc::clone(shared))).collect();
-    for (job, entry) in recovered.open {
-        loops[shared.home_of(job)].adopt(job, entry);
-    }
-    for row in recovered.due {
-        loops[shared.home_of(row.job)].agenda.set(row.job, row.due);
-    }
-    for row in recovered.rows {
-        loops[shared.home_of(row.job)].rows.keep(row);
-    }
-    for (job, Broken { why, row }) in recovered.broken {
-        let home = &mut loops[shared.home_of(job)];
-        home.broken.insert(job, why);
-        if let Some(row) = row {
-            home.rows.keep(row);
-        }
-    }
-    loops
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn where_nothing_runs_no_threads_wait_for_tasks() {
-        assert_eq!(task_threads(Mode::Hold, 64), 1);
-        assert!(task_threads(Mode::Run, 64) > 64);
     }
 }

@@ -165,7 +165,9 @@ impl Loop {
         if let Report::Ended { task, attempt, .. } = &report {
             self.attempt_is_over(id, *task, *attempt);
         }
-        self.report(id, report);
+        if self.report(id, report) == 0 {
+            self.counters.late();
+        }
         self.touch(id);
     }
 
@@ -196,6 +198,7 @@ impl Loop {
         let bytes: Arc<[u8]> = value.as_str().as_bytes().into();
         let report = Report::Checkpoint { task, attempt, value: digest(&bytes) };
         if self.report(id, report) == 0 {
+            self.counters.late();
             return self.after_events_of(id, answer_or_drop(reply, too_late()));
         }
         if let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) {

@@ -20,6 +20,7 @@ use super::keys::Keys;
 use super::message::{Message, Reply};
 use super::pool::Pools;
 use super::registry::{KindInfo, Registry};
+use super::stats::Counters;
 use super::views::{Progress, Round};
 use crate::job::LossRule;
 use crate::kinds::shell::{Leftover, end_leftovers};
@@ -50,6 +51,8 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) views: Progress,
     pub(super) keys: Arc<Keys>,
+    /// What each loop counts.
+    pub(super) counters: Vec<Arc<Counters>>,
     pub(super) inboxes: Arc<Vec<Inbox>>,
     pub(super) steplogs: StepLogs,
     /// Where attempts run, apart from the program's own runtime: a task that blocks its thread

@@ -43,6 +43,8 @@ pub(super) struct Executor {
     pub(super) changed: bool,
     /// Whether it is in the list of jobs that the present turn touched.
     pub(super) touched: bool,
+    /// The status under which it is counted; none before its submission is written.
+    pub(super) counted: Option<JobStatus>,
 }
 
 /// A live attempt.
@@ -89,6 +91,7 @@ impl Executor {
     pub(super) fn new(job: Job, head: Head) -> Self {
         Self {
             durable_seq: head.seq,
+            counted: (head.seq > 0).then(|| job.status()),
             job: Arc::new(job),
             head,
             fresh: Vec::new(),

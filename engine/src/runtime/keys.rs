@@ -126,6 +126,11 @@ impl Keys {
         Claimed::Mine(Box::new(Claim { keys: Arc::clone(self), key, settled: false }))
     }
 
+    /// How many keys are known.
+    pub(super) fn known(&self) -> usize {
+        self.lock().known
+    }
+
     /// The next in line takes the place of one that was not carried out.
     fn release(self: &Arc<Self>, key: IdempotencyKey) {
         loop {

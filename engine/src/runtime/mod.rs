@@ -30,6 +30,9 @@ mod recovery;
 mod registry;
 mod residency;
 mod rows;
+mod start;
+mod startup;
+mod stats;
 mod submit;
 mod turn;
 mod views;
@@ -47,6 +50,8 @@ pub use handle::{JobHandle, OutputError, OutputHandle};
 pub use message::{Answer, Ask, Live, Snapshot};
 pub use reading::{LogPage, Logged};
 pub use registry::KindInfo;
+pub use startup::Startup;
+pub use stats::{AttemptCounts, EngineStats, JobCounts, OpenJobs, PoolStats};
 pub use submit::{Accepted, Submission};
 
 pub use crate::job::IdempotencyKey;

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use annals_tasks_sdk::JobId;
 
+use super::stats::PoolStats;
 use crate::job::TaskNumber;
 
 /// A pool's place among the pools.
@@ -53,6 +54,7 @@ pub(super) struct Pools(Mutex<[Pool; POOLS]>);
 
 #[derive(Debug)]
 struct Pool {
+    slots: usize,
     free: usize,
     queue: BTreeMap<Place, Waiter>,
     /// The next place behind all others.
@@ -62,7 +64,7 @@ struct Pool {
 impl Pools {
     /// Pools with these numbers of slots.
     pub(super) fn new(default: usize, shell: usize) -> Self {
-        let pool = |free| Pool { free, queue: BTreeMap::new(), end: Place(0) };
+        let pool = |free| Pool { slots: free, free, queue: BTreeMap::new(), end: Place(0) };
         Self(Mutex::new([pool(1), pool(default.max(1)), pool(shell.max(1))]))
     }
 
@@ -70,6 +72,18 @@ impl Pools {
         // Nothing below panics while it holds the lock.
         let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut pools[pool.0])
+    }
+
+    /// How much of each is taken.
+    pub(super) fn stats(&self) -> Vec<PoolStats> {
+        let pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats = |(pool, name): (&Pool, &'static str)| PoolStats {
+            name,
+            slots: pool.slots as u64,
+            in_use: (pool.slots - pool.free) as u64,
+            waiting: pool.queue.len() as u64,
+        };
+        pools.iter().zip(NAMES).map(stats).collect()
     }
 
     /// Takes a slot, or else the place in the queue that it gives. First come, first served: a

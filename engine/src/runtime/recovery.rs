@@ -7,6 +7,7 @@ use annals_tasks_sdk::{JobId, Timestamp};
 use super::error::{EngineError, JobError};
 use super::executor::{Entries, Entry, Executor, Parked, row};
 use super::ids::JobMap;
+use super::startup::{Startup, Told};
 use crate::job::{Illegal, Job, JobStatus};
 use crate::log::{Damage, Head, JobRow, LogError, LogReader, Position, ReadRow, history};
 
@@ -84,8 +85,8 @@ pub(super) struct Recovered {
 
 /// Reads the views and the tail of records behind them. Jobs with something to do at once are
 /// loaded; of the others only the place of their history is kept.
-pub(super) fn recover(reader: &dyn LogReader) -> Result<Recovered, LogError> {
-    let tail = Tail::read(reader)?;
+pub(super) fn recover(reader: &dyn LogReader, told: &Told) -> Result<Recovered, LogError> {
+    let tail = Tail::read(reader, told)?;
     let mut found = Recovered {
         open: Entries::default(),
         due: Vec::new(),
@@ -123,6 +124,15 @@ pub(super) fn recover(reader: &dyn LogReader) -> Result<Recovered, LogError> {
     Ok(found)
 }
 
+/// How much of the way from `first` to `next` is behind `from`.
+fn share(first: Position, from: Position, next: Position) -> f64 {
+    let part = |upto: Position| upto.0.saturating_sub(first.0);
+    // A share for people needs no more digits than fit.
+    #[expect(clippy::cast_precision_loss)]
+    let (done, all) = (part(from.min(next)) as f64, part(next) as f64);
+    if all > 0.0 { done / all } else { 1.0 }
+}
+
 /// The records behind the views, folded into the jobs that they belong to.
 #[derive(Default)]
 struct Tail {
@@ -134,11 +144,13 @@ struct Tail {
 }
 
 impl Tail {
-    fn read(reader: &dyn LogReader) -> Result<Self, LogError> {
+    fn read(reader: &dyn LogReader, told: &Told) -> Result<Self, LogError> {
         let mut tail = Self::default();
-        let mut from = Position(reader.viewed().0 + 1);
+        let (first, next) = (Position(reader.viewed().0 + 1), reader.next_position());
+        let mut from = first;
         let mut page = PAGE;
         loop {
+            told.tell(Startup::Recovering { fraction: share(first, from, next) });
             match reader.rows(from, page) {
                 Ok(rows) => {
                     let Some(last) = rows.last() else { break };

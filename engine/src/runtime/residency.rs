@@ -8,6 +8,7 @@ use super::error::{EngineError, JobError};
 use super::executor::{Entry, Executor, Parked};
 use super::recovery;
 use super::turn::Loop;
+use crate::job::JobStatus;
 use crate::log::Head;
 
 /// When the log could not be read, it is tried again after this time.
@@ -32,6 +33,7 @@ impl Loop {
                         }
                         // Nothing would look at it again, so it must not seem to go on.
                         JobError::Unreadable { why, .. } => {
+                            self.counters.moved(self.status_of(job), None);
                             self.entries.remove(&job);
                             self.broken.insert(job, why);
                         }
@@ -40,6 +42,13 @@ impl Loop {
                 }
             }
         }
+    }
+
+    /// The status under which a parked job is counted.
+    fn status_of(&self, id: JobId) -> Option<JobStatus> {
+        let near = self.rows.get(id).map(|row| row.status);
+        // Where even this cannot be read, one is counted too many.
+        near.or_else(|| self.shared.reader.job_row(id).ok().flatten().map(|row| row.status))
     }
 
     /// Lets go of a job that has nothing to do: an ended one, or one of too many that wait.

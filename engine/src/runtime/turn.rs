@@ -20,6 +20,7 @@ use super::ids::JobMap;
 use super::message::{Message, Reply};
 use super::pool::Waiter;
 use super::rows::Rows;
+use super::stats::Counters;
 use super::views::Round;
 use super::wants::Want;
 use crate::job::{Context, Effect, Origin, Recorded, Report, StepError, step};
@@ -79,6 +80,7 @@ pub(super) struct Loop {
     /// How many attempts the last turn started.
     pub(super) started: usize,
     pub(super) loaded: usize,
+    pub(super) counters: Arc<Counters>,
     pub(super) dispatching: bool,
     pub(super) quiet: Vec<Reply<()>>,
     pub(super) failed: Option<Arc<LogError>>,
@@ -90,6 +92,7 @@ impl Loop {
         Self {
             index,
             now: shared.clock.now(),
+            counters: Arc::clone(&shared.counters[index]),
             shared,
             entries: Entries::default(),
             agenda: Agenda::default(),
@@ -120,7 +123,10 @@ impl Loop {
 
     /// Takes over a job that was open when the engine started.
     pub(super) fn adopt(&mut self, job: JobId, entry: Entry) {
-        self.loaded += usize::from(matches!(entry, Entry::Loaded(_)));
+        if let Entry::Loaded(executor) = &entry {
+            self.loaded += 1;
+            self.counters.moved(None, executor.counted);
+        }
         self.entries.insert(job, entry);
     }
 
@@ -151,6 +157,7 @@ impl Loop {
         self.start_attempts();
         self.hand_in_views();
         self.tell_if_quiet();
+        self.show_sizes();
     }
 
     /// When the loop must turn again although no message has come.
@@ -303,6 +310,12 @@ impl Loop {
             let values = std::mem::take(&mut executor.values);
             match encode_row(id, &executor.head, &fresh, values) {
                 Ok((row, hash)) => {
+                    for recorded in &fresh {
+                        self.counters.count(&recorded.event);
+                    }
+                    let status = Some(executor.job.status());
+                    self.counters.moved(executor.counted, status);
+                    executor.counted = status;
                     encoded.owners.push((id, executor.head.seq + fresh.len() as u64, hash));
                     encoded.rows.push(row);
                 }

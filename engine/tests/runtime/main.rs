@@ -15,6 +15,7 @@ mod panics;
 mod reading;
 mod shutdown;
 mod slots;
+mod stats;
 mod stops;
 mod submit;
 mod support;

@@ -98,7 +98,7 @@ impl Watched {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a folder can be made");
     for entry in std::fs::read_dir(from).expect("a folder can be read") {
         let entry = entry.expect("an entry can be read");

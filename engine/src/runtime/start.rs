@@ -1,0 +1,214 @@
+//! The start of an engine: the store is opened, its jobs are recovered, and they go on.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use annals_tasks_sdk::plan::Limits;
+use tokio::sync::{Semaphore, watch};
+
+use super::builder::{Builder, Mode};
+use super::driver;
+use super::engine::{Engine, INBOX_MAX, Inner, Settings, Shared};
+use super::error::{EngineError, StartError};
+use super::inbox::{Inbox, inbox};
+use super::keys::Keys;
+use super::message::Message;
+use super::pool::Pools;
+use super::recovery::{Broken, Recovered, recover};
+use super::startup::Startup;
+use super::stats::Counters;
+use super::turn::Loop;
+use super::views::Progress;
+use crate::log::{Done, EventLog, RedbLog, Waypoints, Writer};
+use crate::steplog::StepLogs;
+
+impl Builder {
+    /// Opens the store, which may repair it, recovers its jobs, and has them go on.
+    ///
+    /// Everything that recovery records is durable when this returns. To be called within a
+    /// Tokio runtime; attempts run on one of the engine's own.
+    pub async fn start(mut self) -> Result<Engine, StartError> {
+        if let Some(fault) = self.faults.drain(..).next() {
+            return Err(fault);
+        }
+        check_limits(&self.limits)?;
+        let told = self.told.clone();
+        let engine = tokio::task::spawn_blocking(move || self.assemble()).await;
+        let engine = engine.map_err(|_| EngineError::Stopped)??;
+        told.tell(Startup::Resuming);
+        let shared = &engine.0.shared;
+        for home in 0..shared.inboxes.len() {
+            shared.ask(home, |reply| Message::Recover { reply }).await??;
+        }
+        Ok(engine)
+    }
+
+    fn assemble(mut self) -> Result<Engine, StartError> {
+        super::panics::note_places();
+        let log = self.open_log()?;
+        self.builtin_kinds()?;
+        let mut recovered = recover(&*log.reader(), &self.told)?;
+        let tasks = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(task_threads(self.mode, self.slots))
+            .thread_name("annals-task")
+            .enable_all()
+            .build()
+            .map_err(no_threads)?;
+        let (inboxes, receivers): (Vec<_>, Vec<_>) = (0..self.loops).map(|_| inbox()).unzip();
+        let told = self.told.clone();
+        let shared = Arc::new(self.share(log, inboxes, tasks.handle().clone())?);
+        let views_are_due = shared.views.count(recovered.tail_events);
+        if shared.settings.dispatches {
+            told.tell(Startup::EndingLeftovers);
+            end_leftovers(&shared, &mut recovered)?;
+        }
+        let loops = spread(&shared, recovered);
+        let threads =
+            loops.into_iter().zip(receivers).map(|(each, outbox)| driver::start(each, outbox));
+        let threads: Result<Vec<_>, _> = threads.collect();
+        let threads = threads.map_err(no_threads)?;
+        if views_are_due {
+            shared.begin_views_round();
+        }
+        let (loops, runtime) = (Mutex::new(threads), Mutex::new(Some(tasks)));
+        Ok(Engine(Arc::new(Inner { shared, loops, runtime })))
+    }
+
+    fn open_log(&mut self) -> Result<Box<dyn EventLog>, StartError> {
+        self.told.tell(Startup::Opening);
+        if let Some(log) = self.log.take() {
+            return Ok(log);
+        }
+        self.store.create = self.create;
+        self.store.notify = self.told.listen(self.store.notify.take());
+        Ok(Box::new(RedbLog::open(&self.dir, &self.store)?))
+    }
+
+    fn share(
+        self,
+        log: Box<dyn EventLog>,
+        inboxes: Vec<Inbox>,
+        tasks: tokio::runtime::Handle,
+    ) -> Result<Shared, StartError> {
+        let (reader, inboxes, growth) = (log.reader(), Arc::new(inboxes), watch::Sender::new(()));
+        let writer = Writer::start(log, notify(&inboxes, &growth)).map_err(no_threads)?;
+        Ok(Shared {
+            registry: self.registry,
+            pools: Pools::new(self.slots, self.shell_slots),
+            writer,
+            reader,
+            waypoints: Waypoints::default(),
+            growth,
+            settings: Settings {
+                limits: self.limits,
+                losses: self.losses,
+                resident: self.resident,
+                dispatches: self.mode == Mode::Run,
+                allow_unknown_kinds: self.allow_unknown_kinds,
+            },
+            views: Progress::new(self.views_every),
+            keys: Arc::new(Keys::new(Arc::clone(&self.clock), self.keys)),
+            clock: self.clock,
+            counters: inboxes.iter().map(|_| Arc::new(Counters::default())).collect(),
+            inboxes,
+            steplogs: StepLogs::new(self.dir.join("steps"), crate::steplog::BUDGET),
+            tasks,
+            live_dir: Some(self.dir.join("live")),
+            leftovers_ended: Mutex::new(false),
+            failure: OnceLock::new(),
+            admission: Arc::new(Semaphore::new(INBOX_MAX)),
+        })
+    }
+}
+
+fn no_threads(source: std::io::Error) -> StartError {
+    StartError::Io { what: "cannot start threads".into(), source }
+}
+
+/// Nothing may start beside what an earlier engine left running.
+fn end_leftovers(shared: &Shared, recovered: &mut Recovered) -> Result<(), StartError> {
+    let alive = shared.end_leftovers().map_err(|source| {
+        let what = "cannot end what an earlier engine left running".into();
+        StartError::Io { what, source }
+    })?;
+    for (job, why) in alive {
+        recovered.open.remove(&job);
+        recovered.broken.insert(job, Broken { why, row: None });
+    }
+    Ok(())
+}
+
+/// What every event fits into a row with: a plan takes up to three times its size as JSON, and
+/// the texts beside it come on top.
+const LIMITS_MAX: Limits = Limits { tasks: 100_000, plan_bytes: 16 << 20, payload_bytes: 16 << 20 };
+
+fn check_limits(limits: &Limits) -> Result<(), StartError> {
+    let Limits { tasks, plan_bytes, payload_bytes } = *limits;
+    let all = [
+        ("tasks", tasks, LIMITS_MAX.tasks),
+        ("plan_bytes", plan_bytes, LIMITS_MAX.plan_bytes),
+        ("payload_bytes", payload_bytes, LIMITS_MAX.payload_bytes),
+    ];
+    match all.into_iter().find(|(_, limit, most)| limit > most) {
+        Some((name, limit, most)) => Err(StartError::Limit { name, limit, most }),
+        None => Ok(()),
+    }
+}
+
+/// How many threads run the tasks of this process. A task that blocks its thread takes that from
+/// the others, so there are more threads than cores: idle ones cost next to nothing.
+fn task_threads(mode: Mode, slots: usize) -> usize {
+    if mode == Mode::Hold {
+        // No task runs; the runtime must have one all the same.
+        return 1;
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores.max(2) + slots.min(64)
+}
+
+fn notify(inboxes: &Arc<Vec<Inbox>>, growth: &watch::Sender<()>) -> Done {
+    let (inboxes, growth) = (Arc::clone(inboxes), growth.clone());
+    Arc::new(move |home, durable| {
+        growth.send_replace(());
+        // A loop that is gone waits for nothing.
+        inboxes[home].send(Message::Durable(durable));
+    })
+}
+
+/// Gives each loop the jobs that it is to drive.
+fn spread(shared: &Arc<Shared>, recovered: Recovered) -> Vec<Loop> {
+    let mut loops: Vec<Loop> =
+        (0..shared.inboxes.len()).map(|index| Loop::new(index, Arc::clone(shared))).collect();
+    for row in recovered.due {
+        // Some may have been given up since they were read.
+        if recovered.open.contains_key(&row.job) {
+            let home = &mut loops[shared.home_of(row.job)];
+            home.counters.moved(None, Some(row.status));
+            home.agenda.set(row.job, row.due);
+        }
+    }
+    for (job, entry) in recovered.open {
+        loops[shared.home_of(job)].adopt(job, entry);
+    }
+    for row in recovered.rows {
+        loops[shared.home_of(row.job)].rows.keep(row);
+    }
+    for (job, Broken { why, row }) in recovered.broken {
+        let home = &mut loops[shared.home_of(job)];
+        home.broken.insert(job, why);
+        if let Some(row) = row {
+            home.rows.keep(row);
+        }
+    }
+    loops
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_nothing_runs_no_threads_wait_for_tasks() {
+        assert_eq!(task_threads(Mode::Hold, 64), 1);
+        assert!(task_threads(Mode::Run, 64) > 64);
+    }
+}
