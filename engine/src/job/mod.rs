@@ -18,6 +18,7 @@ mod legal;
 mod references;
 mod rejection;
 mod retry;
+mod size;
 mod state;
 mod status;
 

@@ -99,24 +99,7 @@ impl Loop {
         let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return };
         executor.durable_seq = seq;
         executor.show_outputs();
-        if !executor.watchers.is_empty() {
-            let watchers = std::mem::take(&mut executor.watchers);
-            for (after, reply) in watchers {
-                if seq > after {
-                    drop(reply.send(Ok(seq)));
-                } else {
-                    executor.watchers.push((after, reply));
-                }
-            }
-        }
-        // The state may be ahead of what is durable: its end counts when its last event does.
-        let ended = executor.job.status().is_ended() && executor.job.seq() == seq;
-        if ended && !executor.end_watchers.is_empty() {
-            let snapshot = executor.snapshot();
-            for reply in executor.end_watchers.drain(..) {
-                drop(reply.send(Ok(snapshot.clone())));
-            }
-        }
+        self.watchers.publish(job, seq, || executor.durable_end());
         self.settle_down(job);
     }
 

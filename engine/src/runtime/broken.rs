@@ -17,6 +17,14 @@ impl Loop {
     pub(super) fn break_job(&mut self, job: JobId, why: String) {
         tracing::error!(%job, why, "the job is given up");
         self.touch(job);
+        // There is nothing to be buried of one that is not loaded.
+        if let Some(Entry::Parked(parked)) = self.entries.get(&job) {
+            self.counters.moved(Some(parked.status), None);
+            self.entries.remove(&job);
+            self.agenda.set(job, None);
+            self.watchers.refuse(job, &JobError::Unreadable { job, why: why.clone() });
+        }
+        self.shared.resting.take(job);
         self.broken.insert(job, why);
     }
 
@@ -58,14 +66,7 @@ impl Loop {
                 self.give_back(running.held);
             }
         }
-        let unreadable = JobError::Unreadable { job: id, why };
-        // Whoever watched may have stopped waiting.
-        for (_, reply) in executor.watchers {
-            let _ = reply.send(Err(unreadable.clone()));
-        }
-        for reply in executor.end_watchers {
-            let _ = reply.send(Err(unreadable.clone()));
-        }
+        self.watchers.refuse(id, &JobError::Unreadable { job: id, why });
     }
 
     pub(super) fn on_broken(&mut self, reply: Reply<Vec<(JobId, String)>>) {
@@ -77,6 +78,7 @@ impl Loop {
     /// of them must not wait for ever. The other loops stop too, as after a failed write.
     pub(super) fn on_panic(&mut self) {
         self.shared.fail(EngineError::Panicked);
+        self.shared.resting.close();
         self.shared.tell_all(|| Message::Durable(Durable::Failed(Arc::new(LogError::Closed))));
         for entry in self.entries.values() {
             if let Entry::Loaded(executor) = entry {

@@ -48,6 +48,7 @@ pub struct Builder {
     pub(super) log: Option<Box<dyn EventLog>>,
     pub(super) store: Options,
     pub(super) resident: usize,
+    pub(super) resting_bytes: usize,
     pub(super) views_every: u64,
     pub(super) keys: KeyLimits,
     pub(super) told: Told,
@@ -73,6 +74,7 @@ impl Builder {
             log: None,
             store: Options::default(),
             resident: 4096,
+            resting_bytes: 64 << 20,
             views_every: 50_000,
             keys: KeyLimits { hours: 24, most: 10_000_000 },
             told: Told::default(),
@@ -186,6 +188,14 @@ impl Builder {
     /// when they are due or asked for.
     pub fn resident(mut self, jobs: usize) -> Self {
         self.resident = jobs;
+        self
+    }
+
+    /// How much memory, about, the states of jobs that are not loaded may take: ended ones and
+    /// such as only wait; 64 MiB by default. To read one of them again, or to command it, then
+    /// takes no look at its history.
+    pub fn resting_bytes(mut self, bytes: usize) -> Self {
+        self.resting_bytes = bytes;
         self
     }
 

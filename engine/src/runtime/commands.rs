@@ -84,11 +84,11 @@ impl Loop {
                 }
             }
         }
-        if let Err(error) = self.load(id) {
-            return self.after_events_of(id, answer(reply, Err(error.into())));
-        }
-        let Some(Entry::Loaded(executor)) = self.entries.get(&id) else { return };
-        if let Some(stale) = stale(&executor.job, &ask) {
+        let stale = match self.at_hand(id) {
+            Ok(executor) => stale(&executor.job, &ask),
+            Err(error) => return self.after_events_of(id, answer(reply, Err(error.into()))),
+        };
+        if let Some(stale) = stale {
             return self.after_events_of(id, answer(reply, Err(stale)));
         }
         let cx = Context { key: key_of(claim.as_deref()), ..self.context(ask.origin) };

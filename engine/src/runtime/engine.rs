@@ -17,9 +17,11 @@ use super::error::EngineError;
 use super::handle::JobHandle;
 use super::inbox::Inbox;
 use super::keys::Keys;
+use super::loads::Loads;
 use super::message::{Message, Reply};
 use super::pool::Pools;
 use super::registry::{KindInfo, Registry};
+use super::resting::Resting;
 use super::stats::Counters;
 use super::views::{Progress, Round};
 use crate::job::LossRule;
@@ -53,6 +55,8 @@ pub(super) struct Shared {
     pub(super) keys: Arc<Keys>,
     /// What each loop counts.
     pub(super) counters: Vec<Arc<Counters>>,
+    pub(super) loads: Loads,
+    pub(super) resting: Resting,
     pub(super) inboxes: Arc<Vec<Inbox>>,
     pub(super) steplogs: StepLogs,
     /// Where attempts run, apart from the program's own runtime: a task that blocks its thread
@@ -353,6 +357,8 @@ impl Inner {
             // A loop that panicked has said so.
             let _ = thread.join();
         }
+        self.shared.loads.close();
+        self.shared.resting.close();
         if let Some(tasks) = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take() {
             tasks.shutdown_background();
         }

@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use annals_tasks_sdk::cancel::CancellationToken;
 use annals_tasks_sdk::{Payload, TaskId, Timestamp};
 
-use super::error::JobError;
 use super::ids::JobMap;
-use super::message::{LiveCell, Reply, Snapshot};
+use super::message::{LiveCell, Snapshot};
 use super::pool::{Place, PoolId};
 use crate::job::{Event, Job, JobStatus, Recorded, Task, TaskNumber};
 use crate::log::{Head, JobRow, Ticket};
@@ -35,8 +34,6 @@ pub(super) struct Executor {
     outputs: Option<Arc<Outputs>>,
     /// Tasks whose outputs are not durable yet, with the seq of their event.
     unshown: VecDeque<(u64, TaskNumber)>,
-    pub(super) watchers: Vec<(u64, Reply<Result<u64, JobError>>)>,
-    pub(super) end_watchers: Vec<Reply<Result<Snapshot, JobError>>>,
     /// Whether what was alive when the engine started has been declared lost.
     pub(super) recovered: bool,
     /// Whether it is known to have changed since the views had its row.
@@ -88,11 +85,12 @@ pub(super) struct Wanting {
 }
 
 impl Executor {
-    pub(super) fn new(job: Job, head: Head) -> Self {
+    pub(super) fn new(job: impl Into<Arc<Job>>, head: Head) -> Self {
+        let job: Arc<Job> = job.into();
         Self {
             durable_seq: head.seq,
             counted: (head.seq > 0).then(|| job.status()),
-            job: Arc::new(job),
+            job,
             head,
             fresh: Vec::new(),
             values: Vec::new(),
@@ -101,8 +99,6 @@ impl Executor {
             wanting: Vec::new(),
             outputs: None,
             unshown: VecDeque::new(),
-            watchers: Vec::new(),
-            end_watchers: Vec::new(),
             recovered: false,
             changed: false,
             touched: false,
@@ -158,8 +154,6 @@ impl Executor {
     pub(super) fn is_idle(&self) -> bool {
         self.running.is_empty()
             && self.wanting.is_empty()
-            && self.watchers.iter().all(|(_, reply)| reply.is_closed())
-            && self.end_watchers.iter().all(Reply::is_closed)
             && self.fresh.is_empty()
             && self.durable_seq == self.head.seq
     }
@@ -170,6 +164,12 @@ impl Executor {
             (running.task, live.clone())
         });
         Snapshot { job: Arc::clone(&self.job), live: live.collect::<BTreeMap<_, _>>() }
+    }
+
+    /// How the job has ended, if it has and that is durable: the state may be ahead of that.
+    pub(super) fn durable_end(&self) -> Option<Snapshot> {
+        let ended = self.job.status().is_ended() && self.durable_seq == self.job.seq();
+        ended.then(|| self.snapshot())
     }
 
     pub(super) fn row(&self) -> JobRow {
@@ -216,6 +216,8 @@ pub(super) fn row(job: &Job, head: Head) -> JobRow {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parked {
     pub(super) head: Head,
+    /// The status under which it is counted.
+    pub(super) status: JobStatus,
 }
 
 /// What a loop keeps of a job.

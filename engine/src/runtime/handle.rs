@@ -12,7 +12,8 @@ use super::engine::{Engine, Shared};
 use super::error::{CommandError, EngineError, JobError};
 use super::keys::Claimed;
 use super::message::{Answer, Ask, Message, Snapshot};
-use crate::job::{Command, Failure, JobStatus, Origin, TaskStatus};
+use crate::job::{Command, Failure, Job, JobStatus, Origin, TaskStatus};
+use crate::log::Head;
 
 /// A job of an engine. Cloning is cheap.
 #[derive(Clone)]
@@ -36,8 +37,18 @@ impl JobHandle {
         (shared, shared.home_of(self.job))
     }
 
+    /// The job, where it is not loaded and its state is known all the same.
+    pub(super) fn at_rest(&self) -> Option<(Arc<Job>, Head)> {
+        let (shared, _) = self.shared();
+        // Where the engine answers no more, it does not answer this either.
+        if shared.is_over() { None } else { shared.resting.get(self.job) }
+    }
+
     /// The job as its durable events have made it, and what its live attempts say.
     pub async fn snapshot(&self) -> Result<Snapshot, JobError> {
+        if let Some((job, _)) = self.at_rest() {
+            return Ok(Snapshot::at_rest(job));
+        }
         let ((shared, home), job) = (self.shared(), self.job);
         shared.ask(home, |reply| Message::Snapshot { job, reply }).await?
     }
@@ -67,12 +78,18 @@ impl JobHandle {
 
     /// Waits until the job's durable seq is greater than `after`, and gives it.
     pub async fn changed(&self, after: u64) -> Result<u64, JobError> {
+        if let Some((job, _)) = self.at_rest().filter(|(job, _)| job.seq() > after) {
+            return Ok(job.seq());
+        }
         let ((shared, home), job) = (self.shared(), self.job);
         shared.ask(home, |reply| Message::Changed { job, after, reply }).await?
     }
 
     /// Waits until the job has ended: completed, failed or cancelled.
     pub async fn ended(&self) -> Result<Snapshot, JobError> {
+        if let Some((job, _)) = self.at_rest().filter(|(job, _)| job.status().is_ended()) {
+            return Ok(Snapshot::at_rest(job));
+        }
         let ((shared, home), job) = (self.shared(), self.job);
         shared.ask(home, |reply| Message::Ended { job, reply }).await?
     }

@@ -7,8 +7,10 @@ use std::time::Duration;
 use annals_tasks_sdk::{JobId, Payload, Progress, TaskResult, Timestamp};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::act::{Action, answer};
 use super::error::{CommandError, EngineError, JobError, SubmitError};
 use super::keys::Claim;
+use super::loads::Found;
 use super::pool::Waiter;
 use crate::job::{Command, Event, IdempotencyKey, Job, Origin};
 use crate::job::{Recorded, Report, TaskNumber};
@@ -80,6 +82,13 @@ pub struct Snapshot {
     pub job: Arc<Job>,
     /// What live attempts say; volatile, no part of the job's state.
     pub live: BTreeMap<TaskNumber, Live>,
+}
+
+impl Snapshot {
+    /// Of a job that is not loaded: nothing of it is alive.
+    pub(super) fn at_rest(job: Arc<Job>) -> Self {
+        Self { job, live: BTreeMap::new() }
+    }
 }
 
 /// What a live attempt says of itself.
@@ -156,10 +165,10 @@ pub(super) enum Message {
         job: JobId,
         reply: Reply<Result<Snapshot, JobError>>,
     },
-    /// Where a job's history stands: the position of its last row.
+    /// Where a job's history stands: the position of its last row, if it is known here.
     Head {
         job: JobId,
-        reply: Reply<Result<Position, JobError>>,
+        reply: Reply<Result<Option<Position>, JobError>>,
     },
     Rows {
         before: Option<JobId>,
@@ -181,6 +190,11 @@ pub(super) enum Message {
         value: Payload,
         reply: Reply<TaskResult<()>>,
     },
+    /// A job has been read, or could not be.
+    Loaded {
+        job: JobId,
+        found: Found,
+    },
     Granted(Waiter),
     Durable(Durable),
     Views(Arc<super::views::Round>),
@@ -196,4 +210,30 @@ pub(super) enum Message {
     /// The clock was moved by hand.
     Look,
     Close,
+}
+
+impl Message {
+    /// The job that must be loaded before this can be taken up.
+    pub(super) fn job_to_load(&self) -> Option<JobId> {
+        match self {
+            Self::Command { job, .. }
+            | Self::Snapshot { job, .. }
+            | Self::Changed { job, .. }
+            | Self::Ended { job, .. } => Some(*job),
+            _ => None,
+        }
+    }
+
+    /// The answer where that job cannot be loaded.
+    pub(super) fn refuse(self, error: &JobError) -> Option<Action> {
+        let error = error.clone();
+        match self {
+            Self::Command { reply, .. } => Some(answer(reply, Err(error.into()))),
+            Self::Snapshot { reply, .. } | Self::Ended { reply, .. } => {
+                Some(answer(reply, Err(error)))
+            }
+            Self::Changed { reply, .. } => Some(answer(reply, Err(error))),
+            _ => None,
+        }
+    }
 }

@@ -20,6 +20,7 @@ mod handle;
 mod ids;
 mod inbox;
 mod keys;
+mod loads;
 mod message;
 mod panics;
 mod plans;
@@ -29,6 +30,7 @@ mod reading;
 mod recovery;
 mod registry;
 mod residency;
+mod resting;
 mod rows;
 mod start;
 mod startup;
@@ -37,6 +39,7 @@ mod submit;
 mod turn;
 mod views;
 mod wants;
+mod watchers;
 
 #[cfg(test)]
 mod tests;

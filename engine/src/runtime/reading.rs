@@ -33,11 +33,22 @@ impl JobHandle {
     /// where there is none.
     pub async fn page(&self, after: u64, limit: PageLimit) -> Result<Vec<Logged>, JobError> {
         let ((shared, home), job) = (self.shared(), self.id());
-        let head = shared.ask(home, |reply| Message::Head { job, reply }).await??;
+        let head = match self.at_rest() {
+            Some((_, head)) => Some(head.row),
+            None => shared.ask(home, |reply| Message::Head { job, reply }).await??,
+        };
         let shared = Arc::clone(shared);
-        let read =
-            move || history_page(&*shared.reader, &shared.waypoints, (job, head), after, limit);
-        let rows = blocking(read).await?;
+        let read = move || {
+            let reader = &*shared.reader;
+            // What no loop knows of has ended, or never was. If it has gone on meanwhile, then
+            // the views tell of that or do not: either is its history at some time since.
+            let viewed = || Ok::<_, LogError>(reader.job_row(job)?.map(|row| row.head.row));
+            let Some(head) = head.map_or_else(viewed, |head| Ok(Some(head)))? else {
+                return Ok(None);
+            };
+            history_page(reader, &shared.waypoints, (job, head), after, limit).map(Some)
+        };
+        let rows = blocking(read).await?.ok_or(JobError::NotFound(job))?;
         let events = rows.into_iter().flat_map(logged);
         Ok(events.filter(|logged| logged.recorded.seq > after).take(limit.events).collect())
     }

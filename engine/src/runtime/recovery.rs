@@ -111,7 +111,9 @@ pub(super) fn recover(reader: &dyn LogReader, told: &Told) -> Result<Recovered, 
                 }
             }
         } else {
-            found.open.insert(id, Entry::Parked(Parked { head: viewed.head }));
+            found
+                .open
+                .insert(id, Entry::Parked(Parked { head: viewed.head, status: viewed.status }));
             found.due.push(viewed);
         }
     }

@@ -1,54 +1,184 @@
-//! Residency: which jobs are loaded, and which are let go.
+//! Residency: which jobs are loaded, how others come to be, and which are let go of.
+//!
+//! A loop reads no history itself: what needs a job that is not at hand waits, with all that
+//! comes for the job after it, until the job has been read. Meanwhile the job stands still,
+//! since only its loop moves it; and no other job waits.
 
 use std::time::Duration;
 
-use annals_tasks_sdk::JobId;
+use annals_tasks_sdk::{JobId, Timestamp};
 
-use super::error::{EngineError, JobError};
+use super::error::JobError;
 use super::executor::{Entry, Executor, Parked};
-use super::recovery;
+use super::loads::{Found, Load};
+use super::message::Message;
 use super::turn::Loop;
-use crate::job::JobStatus;
 use crate::log::Head;
 
 /// When the log could not be read, it is tried again after this time.
 const READ_AGAIN: Duration = Duration::from_secs(10);
+/// So many jobs whose time has come are read at a time: were thousands due at once, whoever asks
+/// for another job would wait for all of them.
+const DUE_MAX: usize = 64;
+
+/// What waits for a job that is being read.
+#[derive(Default)]
+pub(super) struct Loading {
+    /// In the order of their coming.
+    waiting: Vec<Message>,
+    /// Whether its time has come.
+    due: bool,
+}
 
 impl Loop {
+    /// Gives a message back that can be taken up now; keeps one whose job must be read first.
+    pub(super) fn when_loaded(&mut self, message: Message) -> Option<Message> {
+        let Some(id) = message.job_to_load() else { return Some(message) };
+        if self.is_at_hand(id) {
+            return Some(message);
+        }
+        self.loading(id).waiting.push(message);
+        None
+    }
+
+    /// The executor of a job that is at hand.
+    pub(super) fn at_hand(&mut self, id: JobId) -> Result<&mut Executor, JobError> {
+        if let Some(why) = self.broken.get(&id) {
+            return Err(JobError::Unreadable { job: id, why: why.clone() });
+        }
+        match self.entries.get_mut(&id) {
+            Some(Entry::Loaded(executor)) => Ok(executor),
+            _ => Err(JobError::NotFound(id)),
+        }
+    }
+
+    /// Whether what is asked of a job can be answered now, be it that it was given up. A job at
+    /// rest is taken up.
+    fn is_at_hand(&mut self, id: JobId) -> bool {
+        if matches!(self.entries.get(&id), Some(Entry::Loaded(_))) || self.broken.contains_key(&id)
+        {
+            return true;
+        }
+        let rested = self.shared.resting.take(id);
+        rested.map(|(job, head)| self.take_up(Executor::new(job, head))).is_some()
+    }
+
+    fn take_up(&mut self, mut executor: Executor) {
+        let id = executor.job.id();
+        // What is parked or has ended had nothing alive.
+        executor.recovered = self.shared.settings.dispatches;
+        executor.changed = self.rows.has_changed(id);
+        self.entries.insert(id, Entry::Loaded(Box::new(executor)));
+        self.loaded += 1;
+        // Where nothing else keeps it, the end of the turn lets go of it again.
+        self.touch(id);
+    }
+
+    /// The place to wait for a job that is being read, from now on if it is not yet.
+    fn loading(&mut self, id: JobId) -> &mut Loading {
+        let head = self.head_not_loaded(id);
+        self.loading.entry(id).or_insert_with(|| {
+            self.shared.loads.begin(Load { home: self.index, job: id, head });
+            Loading::default()
+        })
+    }
+
+    /// Where the history of a job that is not loaded stands, if that is known here: the views
+    /// have what is not.
+    fn head_not_loaded(&self, id: JobId) -> Option<Head> {
+        match self.entries.get(&id) {
+            Some(Entry::Parked(Parked { head, .. })) => Some(*head),
+            _ => self.rows.get(id).map(|row| row.head),
+        }
+    }
+
+    /// Where the history of a job stands, if that is known here.
+    pub(super) fn head_of(&self, id: JobId) -> Result<Option<Head>, JobError> {
+        if let Some(why) = self.broken.get(&id) {
+            return Err(JobError::Unreadable { job: id, why: why.clone() });
+        }
+        Ok(match self.entries.get(&id) {
+            Some(Entry::Loaded(executor)) => Some(executor.head),
+            _ => self.head_not_loaded(id),
+        })
+    }
+
+    /// A job has been read, or could not be: what waited for it goes on.
+    pub(super) fn on_loaded(&mut self, id: JobId, found: Found) {
+        let Some(Loading { waiting, due }) = self.loading.remove(&id) else { return };
+        self.due_loads -= usize::from(due);
+        let found = match self.broken.get(&id) {
+            Some(why) => Err(JobError::Unreadable { job: id, why: why.clone() }),
+            None => found,
+        };
+        match found {
+            Ok((job, head)) => {
+                self.take_up(Executor::new(job, head));
+                for message in waiting {
+                    self.handle(message);
+                }
+            }
+            Err(error) => {
+                let refused = waiting.into_iter().filter_map(|message| message.refuse(&error));
+                for action in refused.collect::<Vec<_>>() {
+                    self.after_events_of(id, action);
+                }
+                self.miss(id, &error, due.then_some(self.now));
+            }
+        }
+    }
+
+    /// Has jobs looked at whose time has come. Those that are not loaded are read first.
+    pub(super) fn wake_due(&mut self) {
+        while self.dispatching
+            && let Some(id) = self.agenda.take_due(self.now)
+        {
+            if matches!(self.entries.get(&id), Some(Entry::Parked(_))) {
+                self.overdue.push_back(id);
+            } else {
+                self.touch(id);
+            }
+        }
+        while self.dispatching
+            && self.due_loads < DUE_MAX
+            && let Some(id) = self.overdue.pop_front()
+        {
+            // It may have been asked for meanwhile, or given up.
+            if self.is_at_hand(id) {
+                self.touch(id);
+            } else if matches!(self.entries.get(&id), Some(Entry::Parked(_))) {
+                let waited = std::mem::replace(&mut self.loading(id).due, true);
+                self.due_loads += usize::from(!waited);
+            }
+        }
+    }
+
+    /// A job could not be read, whose time has come or not.
+    fn miss(&mut self, id: JobId, error: &JobError, due: Option<Timestamp>) {
+        match error {
+            JobError::Engine(_) => {
+                if let Some(now) = due {
+                    tracing::error!(job = %id, %error, "a job that is due cannot be loaded");
+                    self.agenda.set(id, Some(now.plus(READ_AGAIN)));
+                }
+            }
+            // An open job must not seem to go on. An ended one has nothing to go on with.
+            JobError::Unreadable { why, .. } => {
+                if matches!(self.entries.get(&id), Some(Entry::Parked(_))) {
+                    self.break_job(id, why.clone());
+                }
+            }
+            JobError::NotFound(_) => {}
+        }
+    }
+
     /// Notes that a job must be reconciled in this turn.
     pub(super) fn touch(&mut self, job: JobId) {
         if let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job)
             && !std::mem::replace(&mut executor.touched, true)
         {
             self.touched.push_back(job);
-        } else if matches!(self.entries.get(&job), Some(Entry::Parked(_))) {
-            match self.load(job) {
-                Ok(_) => self.touch(job),
-                // Whoever asks for it hears the same.
-                Err(error) => {
-                    tracing::error!(%error, "a job that is due cannot be loaded");
-                    match error {
-                        JobError::Engine(_) => {
-                            self.agenda.set(job, Some(self.now.plus(READ_AGAIN)));
-                        }
-                        // Nothing would look at it again, so it must not seem to go on.
-                        JobError::Unreadable { why, .. } => {
-                            self.counters.moved(self.status_of(job), None);
-                            self.entries.remove(&job);
-                            self.broken.insert(job, why);
-                        }
-                        JobError::NotFound(_) => {}
-                    }
-                }
-            }
         }
-    }
-
-    /// The status under which a parked job is counted.
-    fn status_of(&self, id: JobId) -> Option<JobStatus> {
-        let near = self.rows.get(id).map(|row| row.status);
-        // Where even this cannot be read, one is counted too many.
-        near.or_else(|| self.shared.reader.job_row(id).ok().flatten().map(|row| row.status))
     }
 
     /// Lets go of a job that has nothing to do: an ended one, or one of too many that wait.
@@ -62,55 +192,17 @@ impl Loop {
         if !ended && !waits {
             return;
         }
+        let Some(Entry::Loaded(executor)) = self.entries.remove(&id) else { return };
         if executor.changed {
             self.rows.keep(executor.row());
         }
-        let head = executor.head;
         self.loaded -= 1;
+        let head = executor.head;
         if ended {
             self.agenda.set(id, None);
-            self.entries.remove(&id);
         } else {
-            self.entries.insert(id, Entry::Parked(Parked { head }));
+            self.entries.insert(id, Entry::Parked(Parked { head, status: executor.job.status() }));
         }
-    }
-
-    /// The executor of a job, loaded from the log where it must be.
-    pub(super) fn load(&mut self, id: JobId) -> Result<&mut Executor, JobError> {
-        let known = self.known_head(id)?;
-        if !matches!(self.entries.get(&id), Some(Entry::Loaded(_))) {
-            let head = known.map_or_else(|| self.head_of(id), Ok)?;
-            let job = recovery::load(&*self.shared.reader, id, head)?;
-            let mut executor = Executor::new(job, head);
-            // What is parked or has ended had nothing alive.
-            executor.recovered = self.shared.settings.dispatches;
-            executor.changed = self.rows.has_changed(id);
-            self.entries.insert(id, Entry::Loaded(Box::new(executor)));
-            self.loaded += 1;
-        }
-        match self.entries.get_mut(&id) {
-            Some(Entry::Loaded(executor)) => Ok(executor),
-            _ => Err(JobError::NotFound(id)),
-        }
-    }
-
-    /// Where the history of an open job stands.
-    pub(super) fn known_head(&self, id: JobId) -> Result<Option<Head>, JobError> {
-        if let Some(why) = self.broken.get(&id) {
-            return Err(JobError::Unreadable { job: id, why: why.clone() });
-        }
-        Ok(self.entries.get(&id).map(|entry| match entry {
-            Entry::Loaded(executor) => executor.head,
-            Entry::Parked(Parked { head }) => *head,
-        }))
-    }
-
-    /// Where the history of a job stands that is neither loaded nor parked: an ended one.
-    pub(super) fn head_of(&self, id: JobId) -> Result<Head, JobError> {
-        if let Some(row) = self.rows.get(id) {
-            return Ok(row.head);
-        }
-        let viewed = self.shared.reader.job_row(id).map_err(EngineError::from)?;
-        viewed.map(|row| row.head).ok_or(JobError::NotFound(id))
+        self.shared.resting.put(executor.job, head);
     }
 }

@@ -11,9 +11,11 @@ use super::engine::{Engine, INBOX_MAX, Inner, Settings, Shared};
 use super::error::{EngineError, StartError};
 use super::inbox::{Inbox, inbox};
 use super::keys::Keys;
+use super::loads::Loads;
 use super::message::Message;
 use super::pool::Pools;
 use super::recovery::{Broken, Recovered, recover};
+use super::resting::Resting;
 use super::startup::Startup;
 use super::stats::Counters;
 use super::turn::Loop;
@@ -91,6 +93,7 @@ impl Builder {
     ) -> Result<Shared, StartError> {
         let (reader, inboxes, growth) = (log.reader(), Arc::new(inboxes), watch::Sender::new(()));
         let writer = Writer::start(log, notify(&inboxes, &growth)).map_err(no_threads)?;
+        let loads = Loads::start(&reader, &inboxes).map_err(no_threads)?;
         Ok(Shared {
             registry: self.registry,
             pools: Pools::new(self.slots, self.shell_slots),
@@ -106,6 +109,8 @@ impl Builder {
                 allow_unknown_kinds: self.allow_unknown_kinds,
             },
             views: Progress::new(self.views_every),
+            loads,
+            resting: Resting::new(self.resting_bytes),
             keys: Arc::new(Keys::new(Arc::clone(&self.clock), self.keys)),
             clock: self.clock,
             counters: inboxes.iter().map(|_| Arc::new(Counters::default())).collect(),

@@ -1,5 +1,6 @@
 //! What no caller can bring about from outside: contradictions within the engine.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,4 +142,39 @@ async fn a_question_counts_until_it_is_answered_and_a_watch_does_not() {
     let Action::Answer(send) = prepared else { panic!("it is an answer") };
     send(None);
     assert_eq!((admission.available_permits(), within(answer).await), (all, Ok(7)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_watches_a_job_does_not_keep_it_loaded() {
+    let (disk, dir) = (MemoryDisk::new(), tempfile::tempdir().unwrap());
+    let engine = Engine::open(dir.path()).log(Box::new(disk.open())).resident(0).start();
+    let engine = within(engine).await.unwrap();
+    let ended = within(engine.submit_plan(Submission::new(plan("noop"), Origin::ENGINE)));
+    let ended = ended.await.unwrap();
+    let seq = within(ended.ended()).await.unwrap().job.seq();
+    let text = r#"{"name": "m", "start": "manual", "tasks": [{"id": "a", "kind": "noop"}]}"#;
+    let held = Submission::new(Plan::from_json(text, &Limits::NONE).unwrap(), Origin::ENGINE);
+    let held = within(engine.submit_plan(held)).await.unwrap();
+    let (mut change, mut end) = (pin!(ended.changed(seq)), pin!(held.ended()));
+    let shown = Ask { dry_run: true, ..Ask::default() };
+    for job in [&ended, &held] {
+        // Asked after the watches, so that the loop has those by then.
+        let asked = async {
+            tokio::select! {
+                biased;
+                _ = &mut change => panic!("nothing has happened"),
+                _ = &mut end => panic!("it has not started"),
+                shown = job.command(Command::Cancel, shown.clone()) => drop(shown),
+            }
+        };
+        within(asked).await;
+        let rests = async {
+            while engine.0.shared.resting.get(job.id()).is_none() {
+                tokio::task::yield_now().await;
+            }
+        };
+        within(rests).await;
+    }
+    within(held.command(Command::Execute { paused: false }, Ask::default())).await.unwrap();
+    assert_eq!(within(end).await.unwrap().job.status(), JobStatus::Completed);
 }

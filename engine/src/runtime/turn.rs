@@ -19,10 +19,12 @@ use super::executor::{Entries, Entry, Running};
 use super::ids::JobMap;
 use super::message::{Message, Reply};
 use super::pool::Waiter;
+use super::residency::Loading;
 use super::rows::Rows;
 use super::stats::Counters;
 use super::views::Round;
 use super::wants::Want;
+use super::watchers::Watchers;
 use crate::job::{Context, Effect, Origin, Recorded, Report, StepError, step};
 use crate::log::{Durable, Head, LogError, Row, Stopped, Ticket, encode_row};
 
@@ -74,6 +76,13 @@ pub(super) struct Loop {
     /// Rows that the views may not have, for lists and the next checkpoint.
     pub(super) rows: Rows,
     pub(super) broken: JobMap<String>,
+    /// Jobs that are being read, and what waits for them.
+    pub(super) loading: JobMap<Loading>,
+    /// Jobs that are to be read since their time has come, in the order of their times...
+    pub(super) overdue: VecDeque<JobId>,
+    /// ...and how many of them are.
+    pub(super) due_loads: usize,
+    pub(super) watchers: Watchers,
     /// Attempts whose job was given up while they ran.
     pub(super) orphans: Vec<(JobId, Running)>,
     pub(super) live: usize,
@@ -109,6 +118,10 @@ impl Loop {
             rounds: Vec::new(),
             rows: Rows::default(),
             broken: JobMap::default(),
+            loading: JobMap::default(),
+            overdue: VecDeque::new(),
+            due_loads: 0,
+            watchers: Watchers::default(),
             orphans: Vec::new(),
             live: 0,
             started: 0,
@@ -145,11 +158,7 @@ impl Loop {
         }
         // What has become durable comes before answers that rest on it.
         self.act();
-        while self.dispatching
-            && let Some(job) = self.agenda.take_due(self.now)
-        {
-            self.touch(job);
-        }
+        self.wake_due();
         self.reconcile_all();
         self.answer_submissions();
         self.submit();
@@ -170,10 +179,11 @@ impl Loop {
         self.closed && self.pending.is_empty()
     }
 
-    fn handle(&mut self, message: Message) {
+    pub(super) fn handle(&mut self, message: Message) {
         if self.failed.is_some() || self.closed {
             return self.handle_at_the_end(message);
         }
+        let Some(message) = self.when_loaded(message) else { return };
         match message {
             Message::Submit { job, events, origin, claim, shows, reply } => {
                 let accepting = Accepting { job, claim, shows, reply };
@@ -192,6 +202,7 @@ impl Loop {
             Message::Checkpoint { job, task, attempt, value, reply } => {
                 self.on_checkpoint(job, task, attempt, &value, reply);
             }
+            Message::Loaded { job, found } => self.on_loaded(job, found),
             Message::Granted(waiter) => self.granted.push_back(waiter),
             Message::Durable(Durable::UpTo(ticket)) => self.durable = ticket,
             Message::Durable(Durable::Failed(error)) => self.fail(Some(error)),
@@ -381,6 +392,11 @@ impl Loop {
         self.touched.clear();
         self.granted.clear();
         self.rounds.clear();
+        self.loading.clear();
+        self.overdue.clear();
+        self.due_loads = 0;
+        self.watchers = Watchers::default();
+        self.shared.resting.close();
         // Attempts whose start did not become durable never come to life.
         self.live = self.orphans.len();
         for entry in self.entries.values() {

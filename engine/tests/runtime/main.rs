@@ -13,6 +13,7 @@ mod leftovers;
 mod limits;
 mod panics;
 mod reading;
+mod residency;
 mod shutdown;
 mod slots;
 mod stats;

@@ -99,6 +99,10 @@ async fn life(
     if pace == Pace::OneByOne {
         // Views are written between appends, and jobs are parked whenever they can be.
         builder = builder.views_every(3).resident(0);
+        if loops == 1 {
+            // And read again whenever they are needed.
+            builder = builder.resting_bytes(0);
+        }
     }
     let engine = match within(builder.start()).await {
         Ok(engine) => engine,

@@ -7,7 +7,7 @@ use annals_engine::job::ValueDigest;
 use annals_engine::log::{EventLog, Fault, JobRow, LogError, LogReader, Position, ReadRow, Row};
 use annals_tasks_sdk::JobId;
 
-use super::Gate;
+use super::{Gate, Reads, WatchedReader};
 
 /// When appends are to fail, or to wait.
 #[derive(Clone, Default)]
@@ -75,10 +75,11 @@ impl Drop for Closed {
     }
 }
 
-/// A log that obeys a [`LogGate`].
+/// A log that obeys a [`LogGate`], and whose readers obey [`Reads`].
 pub(crate) struct Watched {
     pub(crate) log: Box<dyn EventLog>,
     pub(crate) gate: LogGate,
+    pub(crate) reads: Reads,
     /// Copied at the moment of a fault.
     pub(crate) folder: Option<(PathBuf, PathBuf)>,
 }
@@ -141,7 +142,7 @@ impl EventLog for Watched {
     }
 
     fn reader(&self) -> Arc<dyn LogReader> {
-        self.log.reader()
+        Arc::new(WatchedReader { reader: self.log.reader(), reads: self.reads.clone() })
     }
 
     fn close(self: Box<Self>) -> Result<(), LogError> {

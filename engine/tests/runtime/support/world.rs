@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use annals_engine::job::{AttemptOutcome, Command, Event, Job, JobStatus, Origin, PauseMode};
-use annals_engine::log::{MemoryDisk, Options, Position, RedbLog};
+use annals_engine::log::{EventLog, MemoryDisk, Options, Position, RedbLog};
 use annals_engine::runtime::{Builder, Engine, JobHandle, Snapshot, Submission};
 use annals_engine::{Ask, runtime::CommandError};
 use annals_tasks_sdk::plan::{Limits, Plan};
 use annals_tasks_sdk::{Payload, TaskContext, TaskId, TaskKind, TaskResult};
 use tempfile::TempDir;
 
-use super::{Gate, HandClock, LogGate, Tally, Watched};
+use super::{Gate, HandClock, LogGate, Reads, Tally, Watched};
 
 /// Awaits something that must come.
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
@@ -42,6 +42,7 @@ pub(crate) struct World {
     pub(crate) store: Store,
     pub(crate) disk: MemoryDisk,
     pub(crate) gate: LogGate,
+    pub(crate) reads: Reads,
     root: TempDir,
     folder: PathBuf,
     lives: AtomicU32,
@@ -51,8 +52,8 @@ impl World {
     pub(crate) fn new(store: Store) -> Self {
         let root = tempfile::tempdir().expect("a folder can be made");
         let folder = root.path().join("0");
-        let (disk, gate) = (MemoryDisk::new(), LogGate::default());
-        Self { store, disk, gate, root, folder, lives: AtomicU32::new(0) }
+        let (disk, gate, reads) = (MemoryDisk::new(), LogGate::default(), Reads::new());
+        Self { store, disk, gate, reads, root, folder, lives: AtomicU32::new(0) }
     }
 
     pub(crate) fn in_memory() -> Self {
@@ -62,18 +63,17 @@ impl World {
     /// Puts an engine together on the store. The clock is the machine's.
     pub(crate) fn engine(&self) -> Builder {
         let life = self.lives.fetch_add(1, Ordering::Relaxed) + 1;
-        let log: Watched = match self.store {
-            Store::Memory => {
-                Watched { log: Box::new(self.disk.open()), gate: self.gate.clone(), folder: None }
-            }
+        let (log, folder): (Box<dyn EventLog>, _) = match self.store {
+            Store::Memory => (Box::new(self.disk.open()), None),
             Store::Disk => {
                 let log = RedbLog::open(&self.folder, &Options::default());
                 let log = log.expect("the store can be opened");
                 let next = self.root.path().join(life.to_string());
-                let folder = Some((self.folder.clone(), next));
-                Watched { log: Box::new(log), gate: self.gate.clone(), folder }
+                (Box::new(log), Some((self.folder.clone(), next)))
             }
         };
+        let (gate, reads) = (self.gate.clone(), self.reads.clone());
+        let log = Watched { log, gate, reads, folder };
         Engine::open(&self.folder).log(Box::new(log))
     }
 
