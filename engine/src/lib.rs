@@ -5,7 +5,7 @@
 //! | [`job`] | the machine: commands become events, events make the state; no I/O |
 //! | [`log`] | the events on disk: hashed, verified on every read, written by group commit |
 //! | [`runtime`] | the only impure part: [`Engine`], and handles on its jobs |
-//! | [`kinds`] | the tasks that come with it: `shell`, `sleep`, `noop` |
+//! | [`kinds`] | the tasks that come with it: `shell`, `http`, `sleep`, `noop` |
 //! | [`steplog`] | what attempts write, one log per attempt |
 //! | [`views`] | what is read of jobs, and never decided on |
 //!

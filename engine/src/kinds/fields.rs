@@ -57,6 +57,11 @@ impl<'a> Fields<'a> {
         self.members.get(name).is_some_and(|raw| raw.get() != "null")
     }
 
+    /// The text of a field that is there, be it null or a reference.
+    pub(super) fn present(&self, name: &str) -> Option<&'a str> {
+        self.members.get(name).map(|raw| raw.get())
+    }
+
     /// The text of a field that is there, is not null and is no pending reference.
     pub(super) fn raw(&self, name: &str) -> Option<&'a str> {
         let text = self.members.get(name)?.get();

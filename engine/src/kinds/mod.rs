@@ -4,9 +4,12 @@
 //! runtime does itself. Nothing here knows jobs, events or the log.
 
 mod fields;
+pub mod http;
 pub mod noop;
 pub mod shell;
 pub mod sleep;
+mod text;
 
+pub use http::{AllowedTarget, BadTarget, Http, HttpSettings};
 pub use noop::Noop;
 pub use shell::{Shell, ShellSettings, Supervisor, isolated_entry};

@@ -16,6 +16,7 @@ use super::pool::{DEFAULT, PoolId, SHELL};
 use super::registry::{Behaviour, Registry};
 use super::startup::{Startup, Told};
 use crate::job::LossRule;
+use crate::kinds::http::{Http, HttpSettings};
 use crate::kinds::shell::{Shell, ShellSettings, Supervisor};
 use crate::log::{EventLog, Options};
 
@@ -44,6 +45,7 @@ pub struct Builder {
     pub(super) losses: LossRule,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) supervisor: Option<Supervisor>,
+    pub(super) http: HttpSettings,
     pub(super) allow_unknown_kinds: bool,
     pub(super) log: Option<Box<dyn EventLog>>,
     pub(super) store: Options,
@@ -70,6 +72,7 @@ impl Builder {
             losses: LossRule::default(),
             clock: Arc::new(SystemClock),
             supervisor: None,
+            http: HttpSettings::default(),
             allow_unknown_kinds: false,
             log: None,
             store: Options::default(),
@@ -178,6 +181,20 @@ impl Builder {
         self
     }
 
+    /// What `http` tasks may reach, and their limits; only public addresses by default.
+    ///
+    /// ```no_run
+    /// use annals_engine::Engine;
+    /// use annals_engine::kinds::HttpSettings;
+    /// let settings = HttpSettings::default().allow(["10.0.0.0/8".parse()?]);
+    /// let builder = Engine::open("annals-data").http(settings);
+    /// # Ok::<(), annals_engine::kinds::BadTarget>(())
+    /// ```
+    pub fn http(mut self, settings: HttpSettings) -> Self {
+        self.http = settings;
+        self
+    }
+
     /// Accepts plans with kinds that are not registered; their tasks wait for them.
     pub fn allow_unknown_kinds(mut self, allow: bool) -> Self {
         self.allow_unknown_kinds = allow;
@@ -243,6 +260,9 @@ impl Builder {
         self.register("sleep", Behaviour::Sleep);
         let noop = Arc::new(crate::kinds::noop::Noop);
         self.register("noop", Behaviour::Run { handler: noop, pool: DEFAULT });
+        let mut http = std::mem::take(&mut self.http);
+        http.response_max = http.response_max.min(self.limits.payload_bytes as u64);
+        self.register_in("http", Arc::new(Http::new(http)), DEFAULT);
         let mut settings = ShellSettings::new(self.dir.join("work"), self.dir.join("live"));
         let named = self.supervisor.is_some();
         settings.supervisor = self.supervisor.take().unwrap_or_default();

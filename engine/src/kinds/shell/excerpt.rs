@@ -1,7 +1,8 @@
 //! The last lines of what an attempt wrote, for its error message.
 
 use std::collections::VecDeque;
-use std::fmt::Write;
+
+use super::super::text::printable;
 
 const BYTES_MAX: usize = 2 * 1024;
 const LINES_MAX: usize = 10;
@@ -32,20 +33,6 @@ impl Excerpt {
         let skipped = lines.len().saturating_sub(LINES_MAX);
         lines.iter().skip(skipped).map(|line| printable(line)).collect::<Vec<_>>().join("\n")
     }
-}
-
-/// Control characters are escaped: they could hide text on a terminal, and not every store
-/// takes NUL.
-fn printable(line: &str) -> String {
-    let mut text = String::with_capacity(line.len());
-    for character in line.trim_end_matches('\r').chars() {
-        if character.is_control() && character != '\t' {
-            let _ = write!(text, "{}", character.escape_default());
-        } else {
-            text.push(character);
-        }
-    }
-    text
 }
 
 #[cfg(test)]
