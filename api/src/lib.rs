@@ -36,7 +36,6 @@
 
 pub mod cli;
 pub mod dto;
-#[allow(dead_code, reason = "the routes that use the extractors come next")]
 pub mod http;
 pub mod json;
 pub mod plan_file;

@@ -6,7 +6,7 @@ use annals_tasks_sdk::{Exit, Payload};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Error, Log, Time, WaitingFor, exit};
+use super::{Due, Error, Log, Time, WaitingFor, exit};
 
 /// An event with everything that the log keeps of it.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -71,13 +71,13 @@ pub struct Data<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<Log>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<Value>,
+    value: Option<Digest>,
 }
 
 /// What the log proves about a value that lies beside it.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[schema(as = ValueDigest)]
-struct Value {
+struct Digest {
     bytes: u32,
     hash: String,
 }
@@ -148,7 +148,7 @@ fn data<'a>(job: &'a job::Job, event: &'a job::Event) -> Data<'a> {
         E::TaskFailed { task, error } => failed(of(*task), error),
         E::TaskRemoved { task } => of(*task),
         E::CheckpointSaved { task, attempt, value } => {
-            let value = Value { bytes: value.len, hash: hex(&value.hash) };
+            let value = Digest { bytes: value.len, hash: hex(&value.hash) };
             Data { value: Some(value), ..of(*task) }.attempt(*attempt)
         }
         _ => Data::default(),
@@ -183,7 +183,7 @@ fn ended<'a>(data: Data<'a>, attempt: u32, end: &'a AttemptEnd) -> Data<'a> {
 
 fn waiting(job: &job::Job, task: TaskNumber, wait: Wait) -> WaitingFor<'_> {
     match wait {
-        Wait::Timer { until } => WaitingFor::Timer { until: Time(until) },
+        Wait::Timer { until } => WaitingFor::Timer(Due { until: Time(until) }),
         Wait::Kind => WaitingFor::Kind(job.task(task).map_or("", |task| task.spec.kind.as_str())),
         _ => WaitingFor::Other,
     }

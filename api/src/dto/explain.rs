@@ -9,11 +9,14 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Explanation {
     /// The job.
+    #[schema(format = Uuid)]
     pub job_id: String,
     /// Its status.
+    #[schema(value_type = super::JobStatus)]
     pub status: &'static str,
     /// What it is on its way to.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<super::Intent>)]
     pub intent: Option<&'static str>,
     /// Never empty.
     pub reasons: Vec<Because>,

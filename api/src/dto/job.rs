@@ -17,6 +17,7 @@ pub type Live<'a> = BTreeMap<TaskNumber, TaskProgress<'a>>;
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Job<'a> {
     /// Its id.
+    #[schema(format = Uuid)]
     pub id: String,
     /// Its plan's name.
     pub name: &'a str,
@@ -27,9 +28,11 @@ pub struct Job<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<&'a str>,
     /// Its status.
+    #[schema(value_type = super::JobStatus)]
     pub status: &'static str,
     /// What it is on its way to.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<super::Intent>)]
     pub intent: Option<&'static str>,
     /// Its number of accepted commands.
     pub revision: u64,
@@ -89,11 +92,14 @@ pub struct JobProgress<'a> {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Progress<'a> {
     /// The job.
+    #[schema(format = Uuid)]
     pub job_id: String,
     /// Its status.
+    #[schema(value_type = super::JobStatus)]
     pub status: &'static str,
     /// What it is on its way to.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<super::Intent>)]
     pub intent: Option<&'static str>,
     /// How far it is.
     #[serde(flatten)]

@@ -8,9 +8,11 @@ mod dry_run;
 mod event;
 mod explain;
 mod job;
+mod plan;
 mod row;
 mod task;
 mod time;
+mod words;
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -22,9 +24,13 @@ pub use dry_run::DryRun;
 pub use event::Event;
 pub use explain::{Because, Explanation};
 pub use job::{Job, JobProgress, Live, Progress, live};
+pub use plan::{
+    Backoff, OnFailure, OnLost, Plan, PlannedTask, Retry, Start, SubmitBody, WorkflowCall,
+};
 pub use row::Row;
-pub use task::{Attempt, Task, TaskProgress, Tasks, WaitingFor};
+pub use task::{Attempt, Due, Task, TaskProgress, Tasks, WaitingFor};
 pub use time::Time;
+pub use words::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 
 /// Why something failed.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -75,7 +81,7 @@ fn exit(exit: &Exit) -> (Option<i32>, Option<&str>) {
 
 /// JSON text of a shape, in one line. Shapes hold strings, numbers and payloads, which always
 /// have one.
-fn text<T: Serialize>(shape: &T) -> String {
+pub(crate) fn text<T: Serialize>(shape: &T) -> String {
     crate::json::compact(&serde_json::to_string(shape).unwrap_or_else(|_| "null".into()))
 }
 

@@ -13,6 +13,7 @@ use super::{Error, Time};
 #[schema(as = JobRow)]
 pub struct Row<'a> {
     /// Its id.
+    #[schema(format = Uuid)]
     pub id: String,
     /// Its plan's name.
     pub name: &'a str,
@@ -23,9 +24,11 @@ pub struct Row<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<&'a str>,
     /// Its status.
+    #[schema(value_type = super::JobStatus)]
     pub status: &'static str,
     /// What it is on its way to.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<super::Intent>)]
     pub intent: Option<&'static str>,
     /// Its number of accepted commands.
     pub revision: u64,

@@ -21,6 +21,7 @@ pub struct Task<'a> {
     /// Which implementation runs it.
     pub kind: &'a str,
     /// Its status.
+    #[schema(value_type = super::TaskStatus)]
     pub status: &'static str,
     /// What it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,19 +72,20 @@ impl<'a> Tasks<'a> {
 #[serde(rename_all = "snake_case")]
 pub enum WaitingFor<'a> {
     /// Its next attempt.
-    Retry {
-        /// Not before this time.
-        until: Time,
-    },
+    Retry(Due),
     /// A time.
-    Timer {
-        /// Until when.
-        until: Time,
-    },
+    Timer(Due),
     /// A kind that is not registered here now.
     Kind(&'a str),
     /// Something that this version has no word for.
     Other,
+}
+
+/// When a wait is over.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+pub struct Due {
+    /// Not before this time.
+    pub until: Time,
 }
 
 /// How far a live attempt is.
@@ -104,6 +106,7 @@ pub struct Attempt<'a> {
     pub number: u32,
     /// How it ended; left out while it is alive.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<super::AttemptOutcome>)]
     pub outcome: Option<&'static str>,
     /// When it was started.
     pub started_at: Time,
@@ -161,8 +164,8 @@ impl Task<'_> {
 impl<'a> WaitingFor<'a> {
     fn of(waiting: Waiting, task: &'a job::Task) -> Self {
         match waiting {
-            Waiting::Retry { until } => Self::Retry { until: Time(until) },
-            Waiting::Timer { until } => Self::Timer { until: Time(until) },
+            Waiting::Retry { until } => Self::Retry(Due { until: Time(until) }),
+            Waiting::Timer { until } => Self::Timer(Due { until: Time(until) }),
             Waiting::Kind => Self::Kind(task.spec.kind.as_str()),
             _ => Self::Other,
         }

@@ -34,15 +34,25 @@ impl FromRequest<AppState> for JsonBody {
             return Ok(Self { raw, json: None });
         }
         check_type(&parts.headers)?;
-        let json = if raw.len() <= INLINE_MAX {
-            parse(&raw)?
-        } else {
-            let raw = raw.clone();
-            let parsed = tokio::task::spawn_blocking(move || parse(&raw)).await;
-            parsed
-                .map_err(|_| Problem::new(Code::INTERNAL, "the body could not be looked into"))??
-        };
+        let bytes = raw.clone();
+        let json = aside(raw.len(), move || parse(&bytes)).await?;
         Ok(Self { raw, json: Some(json) })
+    }
+}
+
+/// Does work on so many bytes of JSON: here, or, where it takes long, where blocking is allowed.
+pub(super) async fn aside<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    if bytes <= INLINE_MAX {
+        return work();
+    }
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        // The edge makes an answer of a panic.
+        Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
+        Err(_) => Err(Problem::new(Code::STOPPED, "the server has stopped")),
     }
 }
 

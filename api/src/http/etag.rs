@@ -20,7 +20,8 @@ pub(super) struct ETag {
 
 impl ETag {
     pub(super) fn of(snapshot: &Snapshot) -> Self {
-        Self { revision: snapshot.job.revision(), seq: snapshot.job.seq(), volatile: 0 }
+        let volatile = snapshot.live.values().map(|live| live.updates).sum();
+        Self { revision: snapshot.job.revision(), seq: snapshot.job.seq(), volatile }
     }
 
     /// As a header.

@@ -16,16 +16,22 @@
 //! Nothing here listens or opens a store: that is the matter of whoever serves the router.
 
 mod answer;
+mod batch;
 mod body;
+mod commands;
 mod edge;
 mod etag;
 mod extract;
 mod fields;
+mod idempotency;
 mod jobs;
 mod openapi;
+mod orders;
+mod plans;
 mod problem;
 mod query;
 mod state;
+mod submit;
 mod wait;
 
 use axum::Router;
@@ -51,7 +57,11 @@ fn routes() -> OpenApiRouter<AppState> {
 
 /// The routes below [`BASE`].
 fn api() -> OpenApiRouter<AppState> {
-    jobs::routes().merge(openapi::routes())
+    jobs::routes()
+        .merge(submit::routes())
+        .merge(batch::routes())
+        .merge(commands::routes())
+        .merge(openapi::routes())
 }
 
 /// The routes beside it, for who runs the server.

@@ -1,24 +1,42 @@
 //! The description of the API, made of the code that serves it.
 
-use axum::Json;
-use axum::response::IntoResponse;
-use utoipa::openapi::response::ResponseBuilder;
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref};
+use std::sync::OnceLock;
+
+use axum::response::Response;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::response::{Response as Described, ResponseBuilder};
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Required};
 use utoipa::{OpenApi as Describe, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::problem::ProblemBody;
+use super::answer::json;
+use super::problem::{Problem, ProblemBody};
+use super::query::{Asked, Nothing};
 use super::state::AppState;
+use crate::dto;
+
+/// The tag of operations that are commands: all take and answer the same beside their own.
+const COMMANDS: &str = "commands";
 
 #[derive(Describe)]
 #[openapi(
     info(
         title = "Annals",
-        description = "A durable workflow engine: jobs are submitted, watched and steered. \
-            Everything that is answered with 2xx is durable."
+        description = "A durable workflow engine: jobs are submitted, watched and steered. What \
+            is answered with 2xx is durable. Every request may come with an `X-Request-Id`, and \
+            every answer has one."
     ),
-    components(schemas(ProblemBody))
+    tags(
+        (name = "jobs", description = "Submitting and reading jobs"),
+        (name = "tasks", description = "Reading the tasks of a job"),
+        (name = "commands", description = "Steering jobs. What holds already is answered with 200 \
+            and appends nothing; what the job's status or its data flow forbids with 409, and \
+            what is allowed"),
+        (name = "server", description = "What is served, and how the server is"),
+    ),
+    components(schemas(ProblemBody, dto::DryRun))
 )]
 struct Head;
 
@@ -30,20 +48,76 @@ pub(super) fn head() -> OpenApi {
 /// The whole description, in `OpenAPI` 3.1.
 pub fn document() -> OpenApi {
     let (_, mut document) = super::routes().split_for_parts();
-    let problem = Ref::from_schema_name(ProblemBody::name());
-    let content = ContentBuilder::new().schema(Some(problem)).build();
-    let problem = ResponseBuilder::new()
-        .description("What was wrong, with a stable code")
-        .content("application/problem+json", content)
-        .build();
     for item in document.paths.paths.values_mut() {
+        let deletes = item.delete.iter_mut().map(|operation| (operation, false));
+        let posts = item.post.iter_mut().map(|operation| (operation, true));
+        for (operation, posts) in deletes.chain(posts) {
+            if operation.tags.as_ref().is_some_and(|tags| tags.iter().any(|tag| tag == COMMANDS)) {
+                describe_command(operation, posts);
+            }
+        }
         let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
         for operation in operations.into_iter().flatten() {
             let responses = &mut operation.responses.responses;
-            responses.entry("default".into()).or_insert_with(|| problem.clone().into());
+            responses.entry("default".into()).or_insert_with(|| problem().into());
         }
     }
     document
+}
+
+fn problem() -> Described {
+    let problem = Ref::from_schema_name(ProblemBody::name());
+    let content = ContentBuilder::new().schema(Some(problem)).build();
+    ResponseBuilder::new()
+        .description("What was wrong, with a stable code")
+        .content("application/problem+json", content)
+        .build()
+}
+
+/// What all commands take and answer.
+fn describe_command(operation: &mut Operation, posts: bool) {
+    let text = || ObjectBuilder::new().schema_type(Type::String);
+    let id = text().format(Some(utoipa::openapi::SchemaFormat::Custom("uuid".into())));
+    let flag = ObjectBuilder::new().schema_type(Type::Boolean);
+    let mut parameters = vec![
+        parameter("id", ParameterIn::Path, "The job's id", id),
+        parameter("dry_run", ParameterIn::Query, "Show what it would do, and do nothing", flag),
+        parameter(
+            "If-Match",
+            ParameterIn::Header,
+            "Refuse the command (412) if the revision in this ETag is not the job's",
+            text(),
+        ),
+        parameter("X-Annals-Actor", ParameterIn::Header, "Who asks", text()),
+    ];
+    if posts {
+        let about = "Makes a repeat harmless";
+        parameters.push(parameter("Idempotency-Key", ParameterIn::Header, about, text()));
+    }
+    operation.parameters.get_or_insert_default().splice(0..0, parameters.into_iter().map(RefOr::T));
+    let job = || RefOr::Ref(Ref::from_schema_name(dto::Job::name()));
+    let run = RefOr::Ref(Ref::from_schema_name(dto::DryRun::name()));
+    let either = OneOfBuilder::new().item(job()).item(run).build();
+    let ok = "It holds already: the job; or what a dry run found";
+    let responses = &mut operation.responses.responses;
+    responses.insert("200".into(), answer(ok, RefOr::T(Schema::OneOf(either))).into());
+    responses.insert("202".into(), answer("Accepted: the job after it", job()).into());
+}
+
+fn parameter(name: &str, place: ParameterIn, about: &str, schema: ObjectBuilder) -> Parameter {
+    let required = matches!(place, ParameterIn::Path);
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(place)
+        .required(if required { Required::True } else { Required::False })
+        .description(Some(about))
+        .schema(Some(Schema::Object(schema.build())))
+        .build()
+}
+
+fn answer(about: &str, schema: RefOr<Schema>) -> Described {
+    let content = ContentBuilder::new().schema(Some(schema)).build();
+    ResponseBuilder::new().description(about).content("application/json", content).build()
 }
 
 pub(super) fn routes() -> OpenApiRouter<AppState> {
@@ -52,7 +126,9 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
 
 /// This description.
 #[utoipa::path(get, path = "/openapi.json", operation_id = "describe", tag = "server",
-    responses((status = 200, description = "OpenAPI 3.1")))]
-async fn read() -> impl IntoResponse {
-    Json(document())
+    responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value)))]
+async fn read(Asked(Nothing): Asked<Nothing>) -> Result<Response, Problem> {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    let text = TEXT.get_or_init(|| serde_json::to_string(&document()).unwrap_or_default());
+    Ok(json(text.clone()))
 }

@@ -10,7 +10,6 @@ use annals_engine::log::JobRow;
 use annals_engine::runtime::{Answer, Logged};
 use annals_engine::{Ask, Engine, JobHandle};
 use annals_tasks_sdk::{JobId, KindName};
-use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{Answered, Page, Settled};
@@ -18,7 +17,6 @@ use crate::cli::args::{Asked, ListArgs};
 use crate::cli::error::CliError;
 use crate::cli::store;
 use crate::dto;
-use crate::json::compact;
 
 /// Events that are read at a time.
 const EVENTS_PAGE: usize = 10_000;
@@ -84,8 +82,11 @@ impl Held {
             ..Ask::default()
         };
         let answer = self.0.job(job).command(command, ask).await?;
-        let snapshot = dto::Job::at(&answer.snapshot).to_json();
-        let json = if asked.dry_run { dry_run(&answer, snapshot) } else { snapshot };
+        let json = if asked.dry_run {
+            dto::DryRun::of(&answer.events, &answer.snapshot).to_json()
+        } else {
+            dto::Job::at(&answer.snapshot).to_json()
+        };
         Ok(Answered { json, is_news: !answer.events.is_empty(), settled: settled(&answer) })
     }
 
@@ -111,18 +112,6 @@ fn item(row: &JobRow, is_damaged: bool) -> String {
 /// JSON that was just written.
 fn raw(json: String) -> Box<RawValue> {
     RawValue::from_string(json).unwrap_or_default()
-}
-
-fn dry_run(answer: &Answer, snapshot: String) -> String {
-    #[derive(Serialize)]
-    struct DryRun<'a> {
-        events: Vec<dto::Event<'a>>,
-        job: Box<RawValue>,
-    }
-    let job = &answer.snapshot.job;
-    let events = answer.events.iter().map(|event| dto::Event::of(job, event)).collect();
-    let shape = DryRun { events, job: raw(snapshot) };
-    compact(&serde_json::to_string(&shape).unwrap_or_default())
 }
 
 /// Which tasks a skip or a removal has settled.

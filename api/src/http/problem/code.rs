@@ -11,16 +11,25 @@ pub struct Code {
     pub status: StatusCode,
     /// The same in a few words for people.
     pub title: &'static str,
+    /// The same in a sentence.
+    pub meaning: &'static str,
 }
 
 macro_rules! codes {
-    ($($(#[$docs:meta])* $name:ident = $word:literal, $status:ident, $title:literal;)+) => {
+    ($(
+        $(#[doc = $docs:literal])*
+        $name:ident = $word:literal, $status:ident, $title:literal;
+    )+) => {
         impl Code {
-            $($(#[$docs])*
-            pub const $name: Self =
-                Self { word: $word, status: StatusCode::$status, title: $title };)+
+            $($(#[doc = $docs])*
+            pub const $name: Self = Self {
+                word: $word,
+                status: StatusCode::$status,
+                title: $title,
+                meaning: concat!($($docs),*),
+            };)+
 
-            /// All that there are, beside those of the job machine's rejections.
+            /// All that there are, beside those of refused commands.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
         }
     };
@@ -77,12 +86,36 @@ codes! {
     STORE_FAILED = "store_failed", SERVICE_UNAVAILABLE, "The store failed";
 }
 
+const fn refusal(word: &'static str, title: &'static str, meaning: &'static str) -> Code {
+    Code { word, status: StatusCode::CONFLICT, title, meaning }
+}
+
 impl Code {
+    /// The codes of commands that the job machine refuses.
+    pub const REFUSALS: &'static [Self] = &[
+        refusal("not_in_this_status", "Not in this status", {
+            "The job's status forbids the command; `allowed` lists those that it does not."
+        }),
+        refusal("which_task", "Which task", {
+            "A skip names no task, and there is not one that it must mean."
+        }),
+        refusal("task_is_live", "The task runs", "An attempt of the task is alive."),
+        refusal("task_is_settled", "The task is settled", "The task is over."),
+        refusal("output_is_taken", "The output is taken", {
+            "Others take what the task would have given; `dependants` lists them."
+        }),
+        refusal("would_lose_order", "Order would be lost", {
+            "Tasks behind it would no longer wait for those before it."
+        }),
+        refusal("would_be_a_circle", "A circle", "Tasks would need each other."),
+    ];
+
     /// The code of a command that the job machine refused.
     pub fn refused(word: &'static str) -> Self {
         if word == Self::NO_SUCH_TASK.word {
             return Self::NO_SUCH_TASK;
         }
-        Self { word, status: StatusCode::CONFLICT, title: "Refused" }
+        let known = Self::REFUSALS.iter().find(|code| code.word == word);
+        known.copied().unwrap_or(refusal(word, "Refused", "The job refused the command."))
     }
 }

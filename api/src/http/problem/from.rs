@@ -66,7 +66,10 @@ impl From<CommandError> for Problem {
         match error {
             CommandError::Rejected(rejection) => rejection.into(),
             CommandError::Job(error) => error.into(),
-            CommandError::Stale { .. } => Self::new(Code::STALE, error.to_string()),
+            CommandError::Stale { .. } | CommandError::StaleRevision { .. } => {
+                Self::new(Code::STALE, error.to_string())
+            }
+            CommandError::KeyReused => Self::new(Code::KEY_REUSED, error.to_string()),
             CommandError::TooLarge { .. } => Self::new(Code::TOO_LARGE, error.to_string()),
             _ => Self::new(Code::INTERNAL, error.to_string()),
         }
@@ -82,6 +85,7 @@ impl From<SubmitError> for Problem {
             SubmitError::UnknownWorkflow { .. } => {
                 Self::new(Code::UNKNOWN_WORKFLOW, error.to_string())
             }
+            SubmitError::KeyReused => Self::new(Code::KEY_REUSED, error.to_string()),
             SubmitError::TooLarge { .. } => Self::new(Code::TOO_LARGE, error.to_string()),
             SubmitError::Input(_) => Self::new(Code::INVALID_BODY, error.to_string()),
             _ => Self::new(Code::INTERNAL, error.to_string()),

@@ -1,0 +1,203 @@
+//! The bodies of commands.
+
+use std::sync::Arc;
+
+use annals_engine::job::{Command, PauseMode};
+use utoipa::ToSchema;
+
+use super::fields::Fields;
+
+/// What a body says beside the command itself.
+#[derive(Debug, Default)]
+pub(super) struct Why {
+    pub(super) reason: Option<Arc<str>>,
+    pub(super) expected_seq: Option<u64>,
+}
+
+impl Why {
+    fn read(fields: &mut Fields<'_>) -> Self {
+        let reason = fields.text("reason").map(Into::into);
+        Self { reason, expected_seq: fields.number("expected_seq") }
+    }
+}
+
+/// A body that asks for a command. The types describe it; it is read field by field.
+pub(super) trait Body: ToSchema {
+    /// What it is, in messages.
+    const WHAT: &'static str;
+    /// The fields that it may have.
+    const KNOWN: &'static [&'static str];
+
+    /// Reads the command.
+    fn command(fields: &mut Fields<'_>) -> Command;
+
+    /// Reads everything; what is wrong is left in `fields`.
+    fn read(fields: &mut Fields<'_>) -> (Command, Why) {
+        (Self::command(fields), Why::read(fields))
+    }
+}
+
+/// Start a pending job, or go on with a failed or cancelled one.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes what is read")]
+pub(super) struct ExecuteBody {
+    /// Open an ended job again, but hold it.
+    #[schema(default = false)]
+    paused: Option<bool>,
+    /// Why, for the history.
+    reason: Option<String>,
+    /// Refuse the command if the job's seq is another.
+    expected_seq: Option<u64>,
+}
+
+impl Body for ExecuteBody {
+    const WHAT: &'static str = "execute";
+    const KNOWN: &'static [&'static str] = &["paused", "reason", "expected_seq"];
+
+    fn command(fields: &mut Fields<'_>) -> Command {
+        Command::Execute { paused: fields.flag("paused") }
+    }
+}
+
+/// How a cancel treats what comes after the tasks.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "it describes what is read")]
+enum CancelMode {
+    /// It stops that too.
+    Now,
+}
+
+/// Stop everything and end.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes what is read")]
+pub(super) struct CancelBody {
+    /// Whether it also stops what a plan does at its end. Plans cannot say such a thing yet.
+    #[schema(inline)]
+    mode: Option<CancelMode>,
+    /// Why, for the history.
+    reason: Option<String>,
+    /// Refuse the command if the job's seq is another.
+    expected_seq: Option<u64>,
+}
+
+impl Body for CancelBody {
+    const WHAT: &'static str = "cancel";
+    const KNOWN: &'static [&'static str] = &["mode", "reason", "expected_seq"];
+
+    fn command(fields: &mut Fields<'_>) -> Command {
+        fields.word("mode", &[("now", ())]);
+        Command::Cancel
+    }
+}
+
+/// How a pause treats live attempts.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "it describes what is read")]
+enum Mode {
+    /// It lets them end.
+    Drain,
+    /// It stops them; they run again when the job goes on.
+    Interrupt,
+}
+
+/// Start nothing more.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes what is read")]
+pub(super) struct PauseBody {
+    /// `drain` where it is left out.
+    #[schema(inline)]
+    mode: Option<Mode>,
+    /// Why, for the history.
+    reason: Option<String>,
+    /// Refuse the command if the job's seq is another.
+    expected_seq: Option<u64>,
+}
+
+impl Body for PauseBody {
+    const WHAT: &'static str = "pause";
+    const KNOWN: &'static [&'static str] = &["mode", "reason", "expected_seq"];
+
+    fn command(fields: &mut Fields<'_>) -> Command {
+        let modes = [("drain", PauseMode::Drain), ("interrupt", PauseMode::Interrupt)];
+        Command::Pause { mode: fields.word("mode", &modes).unwrap_or(PauseMode::Drain) }
+    }
+}
+
+/// Take a pause back.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes what is read")]
+pub(super) struct ResumeBody {
+    /// Why, for the history.
+    reason: Option<String>,
+    /// Refuse the command if the job's seq is another.
+    expected_seq: Option<u64>,
+}
+
+impl Body for ResumeBody {
+    const WHAT: &'static str = "resume";
+    const KNOWN: &'static [&'static str] = &["reason", "expected_seq"];
+
+    fn command(_: &mut Fields<'_>) -> Command {
+        Command::Resume
+    }
+}
+
+/// Go on without a task.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes what is read")]
+pub(super) struct SkipBody {
+    /// Its id; the only one that runs, waits, is interrupted or has failed where it is left out.
+    task: Option<String>,
+    /// What it gives instead of its own output.
+    output: Option<serde_json::Value>,
+    /// Skip the tasks too that would lose an input.
+    #[schema(default = false)]
+    cascade: Option<bool>,
+    /// Why, for the history.
+    reason: Option<String>,
+    /// Refuse the command if the job's seq is another.
+    expected_seq: Option<u64>,
+}
+
+impl Body for SkipBody {
+    const WHAT: &'static str = "skip";
+    const KNOWN: &'static [&'static str] = &["task", "output", "cascade", "reason", "expected_seq"];
+
+    fn command(fields: &mut Fields<'_>) -> Command {
+        let (task, output) = (fields.task("task"), fields.payload("output"));
+        Command::Skip { task, output, cascade: fields.flag("cascade") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use utoipa::openapi::RefOr;
+    use utoipa::openapi::schema::Schema;
+
+    use super::*;
+
+    #[track_caller]
+    fn check<B: Body>() {
+        let RefOr::T(Schema::Object(object)) = B::schema() else {
+            panic!("{} is an object", B::WHAT)
+        };
+        let described: Vec<&str> = object.properties.keys().map(String::as_str).collect();
+        let mut known = B::KNOWN.to_vec();
+        known.sort_unstable();
+        let mut sorted = described.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, known, "{}", B::WHAT);
+        assert!(object.required.is_empty(), "{}", B::WHAT);
+    }
+
+    #[test]
+    fn bodies_are_described_as_they_are_read() {
+        check::<ExecuteBody>();
+        check::<CancelBody>();
+        check::<PauseBody>();
+        check::<ResumeBody>();
+        check::<SkipBody>();
+    }
+}

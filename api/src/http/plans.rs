@@ -1,0 +1,100 @@
+//! From a body to a plan: one that it holds, or one that a registered workflow makes.
+
+use annals_engine::job::Origin;
+use annals_engine::{Engine, Submission};
+use annals_tasks_sdk::Payload;
+use annals_tasks_sdk::plan::Plan;
+
+use super::body::aside;
+use super::fields::Fields;
+use super::problem::{Code, FieldError, Problem};
+use super::state::Settings;
+use crate::json;
+
+/// The kind that runs whatever a client sends.
+const SHELL: &str = "shell";
+/// What a submission by the name of a workflow may have.
+const CALL: &[&str] = &["workflow", "input", "name", "labels", "start"];
+/// Fields of it that take the place of those of the plan.
+const IN_PLACE: [&str; 3] = ["name", "labels", "start"];
+
+/// A plan that is to be submitted.
+#[derive(Debug)]
+pub(super) struct Order {
+    plan: Plan,
+    workflow: Option<Box<str>>,
+}
+
+impl Order {
+    /// Reads a body: a plan, or `{workflow, input}`. A plan may have `shell` tasks only where the
+    /// settings allow them; what a registered workflow makes is the program's own.
+    pub(super) async fn read(
+        engine: &Engine,
+        settings: &Settings,
+        body: Payload,
+    ) -> Result<Self, Problem> {
+        let (engine, allow_shell) = (engine.clone(), settings.allow_shell);
+        aside(body.as_str().len(), move || {
+            if body.pointer("/workflow").is_some() {
+                return Self::of_workflow(&engine, &body);
+            }
+            let plan = Plan::from_json(body.as_str(), engine.limits())?;
+            if !allow_shell {
+                refuse_shell(&plan)?;
+            }
+            Ok(Self { plan, workflow: None })
+        })
+        .await
+    }
+
+    fn of_workflow(engine: &Engine, body: &Payload) -> Result<Self, Problem> {
+        let mut fields = Fields::read(body, "a submission of a workflow", CALL)?;
+        let name = fields.text("workflow");
+        let input = fields.payload("input").unwrap_or_default();
+        if name.is_none() {
+            fields.fault("workflow", "`workflow` must not be null");
+        }
+        let in_place = IN_PLACE.map(|field| (field, fields.raw(field)));
+        fields.finish()?;
+        let name = name.unwrap_or_default();
+        let plan = put(engine.plan_of(&name, &input)?, in_place, engine)?;
+        Ok(Self { plan, workflow: Some(name.into()) })
+    }
+
+    /// The submission of it, without a key.
+    pub(super) fn by(self, origin: Origin) -> Submission {
+        let Self { plan, workflow } = self;
+        Submission { workflow, ..Submission::new(plan, origin) }
+    }
+}
+
+/// The plan with what a client says in place of some of its fields. Faults of these have the same
+/// places in the plan as in the body.
+fn put(plan: Plan, in_place: [(&str, Option<&str>); 3], engine: &Engine) -> Result<Plan, Problem> {
+    let given = in_place.into_iter().filter_map(|(field, text)| Some((field, text?)));
+    let given: Vec<_> = given.filter(|(_, text)| *text != "null").collect();
+    if given.is_empty() {
+        return Ok(plan);
+    }
+    let mut text = plan.to_json().as_str().to_owned();
+    for (field, value) in given {
+        // A plan is an object, in which any field can be set.
+        text = json::set(&text, &format!("/{field}"), value).unwrap_or(text);
+    }
+    Ok(Plan::from_json(&text, engine.limits())?)
+}
+
+fn refuse_shell(plan: &Plan) -> Result<(), Problem> {
+    let tasks = plan.tasks.iter().zip(0..).filter(|(task, _)| task.kind.as_str() == SHELL);
+    let errors = tasks.take(100).map(|(task, index)| FieldError {
+        pointer: format!("/tasks/{index}/kind"),
+        detail: format!("task {} is of kind shell", task.id),
+    });
+    let errors: Vec<_> = errors.collect();
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let detail = "this server does not run shell scripts that come over HTTP; who runs it can \
+        allow them with --allow-shell, or offer a workflow that has them";
+    Err(Problem::new(Code::SHELL_NOT_ALLOWED, detail).with_errors(errors))
+}
