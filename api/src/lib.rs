@@ -39,6 +39,9 @@ pub mod dto;
 pub mod http;
 pub mod json;
 pub mod plan_file;
+#[allow(dead_code, reason = "soon")]
+pub(crate) mod serve;
+pub(crate) mod settings;
 
 /// To be called first in `main` by programs that offer `shell` tasks.
 pub use annals_engine::isolated_entry;
