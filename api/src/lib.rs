@@ -34,14 +34,16 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod cli;
+mod app;
+mod cli;
 pub mod dto;
 pub mod http;
 pub mod json;
 pub mod plan_file;
-#[allow(dead_code, reason = "soon")]
-pub(crate) mod serve;
-pub(crate) mod settings;
+mod serve;
+mod settings;
+
+pub use app::App;
 
 /// To be called first in `main` by programs that offer `shell` tasks.
 pub use annals_engine::isolated_entry;

@@ -6,6 +6,8 @@ use annals_engine::job::JobStatus;
 use annals_tasks_sdk::{JobId, TaskId};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::serve::ServeArgs;
+
 /// A durable workflow engine whose event log is the truth.
 ///
 /// `annals run FILE` runs a plan here and now. Where it fails, is stopped or is killed, the same
@@ -13,10 +15,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Debug, Parser)]
 #[command(name = "annals", version, after_help = AFTER_HELP)]
 pub(super) struct Cli {
-    /// The folder of the store.
-    #[arg(long, global = true, env = "ANNALS_DATA", default_value = "./annals-data")]
-    #[arg(value_name = "DIR")]
-    pub(super) data: PathBuf,
+    /// The folder of the store. [default: ./annals-data]
+    #[arg(long, global = true, env = "ANNALS_DATA", value_name = "DIR")]
+    pub(super) data: Option<PathBuf>,
+    /// The file with settings, which flags and variables overrule. [default: annals.toml, if it
+    /// is there]
+    #[arg(long, global = true, env = "ANNALS_CONFIG", value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
     /// Answer in JSON: one document, or one per line where it follows.
     #[arg(long, global = true)]
     pub(super) json: bool,
@@ -39,6 +44,15 @@ pub(super) enum Command {
     /// pauses the job. Where the file has changed since, nothing runs: the difference is shown,
     /// and --job or --new says what is meant.
     Run(RunArgs),
+    /// Serve the store by HTTP, and run its jobs.
+    ///
+    /// Answers under /api/v1, which /api/v1/openapi.json describes, and at /livez, /readyz and
+    /// /metrics. SIGTERM and Ctrl-C end it in good order: jobs go on at the next start. A second
+    /// signal ends it at once, which is as safe.
+    ///
+    /// Each setting can be a flag, a variable, or a line of annals.toml with the name of the flag
+    /// and _ for -, such as `listen = "127.0.0.1:8080"`; the first of these that there is holds.
+    Serve(ServeArgs),
     /// Check a plan file; run nothing.
     Validate(ValidateArgs),
     /// List jobs, the newest first.
@@ -264,6 +278,8 @@ mod tests {
         assert!(parse("annals run plan.yaml --set /a=1 --set /b=2 --data d --json"));
         assert!(parse("annals --json --data d run --job 0197"));
         assert!(parse("annals run plan.yaml --job 0197"));
+        assert!(parse("annals serve --allow-shell --listen 127.0.0.1:0"));
+        assert!(parse("annals serve --allow-shell=false --config annals.toml"));
         for line in [
             "annals run",
             "annals run plan.yaml --job 0197 --new",
@@ -271,6 +287,7 @@ mod tests {
             "annals list --status done",
             "annals remove 0197 -x",
             "annals skip 0197 a/b",
+            "annals serve --allow-shell false",
             "annals",
         ] {
             assert!(!parse(line), "{line}");

@@ -1,5 +1,6 @@
 //! Errors, and the exit codes that tell them apart.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use annals_engine::job::{Dependant, JobStatus, Rejection};
@@ -9,6 +10,7 @@ use serde::Serialize;
 
 use super::text::plain;
 use crate::plan_file::{Fault, Faults};
+use crate::serve::Address;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -224,11 +226,22 @@ fn log_code(error: &LogError) -> &'static str {
 
 impl From<LogError> for CliError {
     fn from(error: LogError) -> Self {
-        let mut detail = error.to_string();
-        if matches!(error, LogError::AlreadyOpen { .. }) {
-            detail.push_str(": Ctrl-C there holds its job; then this command works");
-        }
+        let detail = match &error {
+            LogError::AlreadyOpen { dir, .. } => in_use(dir, &error),
+            error => error.to_string(),
+        };
         Self::new(Exit::Unreachable, log_code(&error), detail)
+    }
+}
+
+/// What to do about a store that another process has.
+fn in_use(dir: &Path, error: &LogError) -> String {
+    match Address::of(dir) {
+        Some(url) => {
+            let dir = dir.display();
+            format!("the store {dir} is served at {url}: ask that server, with --server {url}")
+        }
+        None => format!("{error}: Ctrl-C there holds its job; then this command works"),
     }
 }
 

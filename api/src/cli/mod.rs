@@ -17,6 +17,7 @@ mod logs;
 mod output;
 mod place;
 mod run;
+mod serve;
 mod show;
 mod store;
 mod text;
@@ -28,7 +29,10 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use tokio::runtime::Runtime;
 
+use crate::App;
+use crate::settings::{File, Settings};
 use args::{Cli, Command};
 use error::{CliError, Exit};
 use output::{Failure, Out};
@@ -36,13 +40,17 @@ use place::Place;
 
 /// What every command has at hand.
 struct Session {
+    /// What the program has registered.
+    app: App,
     place: Place,
+    /// The file with settings.
+    file: Option<File>,
     json: bool,
     out: Out,
 }
 
 /// Runs the command that the arguments name, and gives its exit code.
-pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub(crate) fn main(app: App, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let wants_json = arguments.iter().any(|argument| argument == "--json");
     let cli = match Cli::try_parse_from(&arguments) {
@@ -50,14 +58,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => return usage(&error, wants_json),
     };
     let json = cli.json;
-    diagnostics::install(json);
     diagnostics::hush_the_store();
-    let session = Session { place: Place::Store(cli.data), json, out: Out::new() };
-    let written = cli.command.only_reads().then(|| session.out.failure());
-    let result = match cli.command {
-        Command::Completions { shell } => Ok(completions(shell)),
-        command => block_on(dispatch(command, session)),
-    };
+    let out = Out::new();
+    let written = cli.command.only_reads().then(|| out.failure());
+    let result = carry_out(app, cli, out);
     // Whoever asked something has no answer then; what was done is done all the same.
     let unwritten = written.as_ref().and_then(Failure::get);
     let unwritten = unwritten.map(|error| {
@@ -70,6 +74,29 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             error.exit.into()
         }
     }
+}
+
+fn carry_out(app: App, cli: Cli, out: Out) -> Result<Exit, CliError> {
+    let Cli { data, config, json, command } = cli;
+    if let Command::Completions { shell } = command {
+        return Ok(completions(shell));
+    }
+    let file = File::read(config.as_deref())?;
+    let data = data.or_else(|| file.as_ref().and_then(File::data));
+    let data = data.unwrap_or_else(|| Settings::default().data);
+    let is_server = matches!(command, Command::Serve(_));
+    if !is_server {
+        // A server has a log of its own.
+        diagnostics::install(json);
+    }
+    let session = Session { app, place: Place::Store(data), file, json, out };
+    let runtime = runtime(is_server);
+    let runtime =
+        runtime.map_err(|error| CliError::unreachable(format!("cannot start: {error}")))?;
+    let result = runtime.block_on(dispatch(command, session));
+    // What still runs there, such as a repair that a signal has ended, is not waited for.
+    runtime.shutdown_background();
+    result
 }
 
 /// What clap has to say: help and version on stdout, everything else as an error.
@@ -93,15 +120,22 @@ fn completions(shell: clap_complete::Shell) -> Exit {
     Exit::Done
 }
 
-fn block_on(work: impl Future<Output = Result<Exit, CliError>>) -> Result<Exit, CliError> {
-    // The engine has threads of its own; this one only waits for them.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| CliError::unreachable(format!("cannot start: {error}")))?.block_on(work)
+fn runtime(is_server: bool) -> std::io::Result<Runtime> {
+    let mut runtime = if is_server {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        runtime.thread_name("annals-http");
+        runtime
+    } else {
+        // The engine has threads of its own; this one only waits for them.
+        tokio::runtime::Builder::new_current_thread()
+    };
+    runtime.enable_all().build()
 }
 
 async fn dispatch(command: Command, session: Session) -> Result<Exit, CliError> {
     match command {
         Command::Run(args) => run::run(args, session).await,
+        Command::Serve(args) => serve::serve(args, session).await,
         Command::Validate(args) => validate::validate(&args, session).await,
         Command::List(args) => list::list(&args, session).await,
         Command::Show(args) => show::show(&args, session).await,

@@ -1,5 +1,8 @@
 //! Bodies: raw bytes within a limit, and JSON whose digits stay.
 
+use std::error::Error;
+use std::time::Duration;
+
 use annals_tasks_sdk::Payload;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
@@ -64,9 +67,22 @@ async fn collect(body: Body, limit: usize) -> Result<Bytes, Problem> {
             Err(Problem::new(Code::TOO_LARGE, detail))
         }
         Err(error) => {
-            Err(Problem::new(Code::BAD_BODY, format!("the body did not arrive: {error}")))
+            let code = if is_too_slow(&*error) { Code::TOO_SLOW } else { Code::BAD_BODY };
+            Err(Problem::new(code, format!("the body did not arrive: {error}")))
         }
     }
+}
+
+/// Whoever serves gives this as the error of a body that comes too slowly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it may take {limit:?}, and 1 s more for each 64 KiB that came")]
+pub(crate) struct TooSlow {
+    /// What it may take in any case.
+    pub(crate) limit: Duration,
+}
+
+fn is_too_slow(error: &(dyn Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |&error| error.source()).any(<dyn Error>::is::<TooSlow>)
 }
 
 /// JSON by any name: `application/json`, or a type that ends with `+json`.

@@ -37,6 +37,7 @@ mod wait;
 use axum::Router;
 use utoipa_axum::router::OpenApiRouter;
 
+pub(crate) use body::TooSlow;
 pub use openapi::document;
 pub use problem::{Code, FieldError, Problem, ProblemBody};
 pub use state::{AppState, Phase, Settings, Starting};

@@ -9,16 +9,11 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use super::watch::Watch;
+use crate::http::TooSlow;
 
 /// Each so many bytes of a body give its sender a second more.
+/// [`TooSlow`] says so.
 const BYTES_PER_SECOND: u64 = 64 << 10;
-
-/// A body came too slowly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it came too slowly: it may take {limit:?}, and 1 s more for each 64 KiB that came")]
-pub(crate) struct TooSlow {
-    limit: Duration,
-}
 
 /// The body of a request. The time that it may take begins when it is first waited for.
 #[derive(Debug)]

@@ -15,9 +15,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::body::TooSlow;
 use super::connection;
 use super::watch::{Order, Patience, Watch};
+use crate::http::TooSlow;
 
 const PATIENCE: Patience = Patience {
     header: Duration::from_secs(10),
@@ -66,10 +66,10 @@ fn router() -> Router {
 
 impl Client {
     fn connect() -> Self {
-        let (stream, server) = duplex(PIPE);
+        let (stream, other_end) = duplex(PIPE);
         let watch = Arc::new(Watch::new());
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-        let served = connection::serve(server, peer, router(), Arc::clone(&watch), PATIENCE);
+        let served = connection::serve(other_end, peer, router(), Arc::clone(&watch), PATIENCE);
         let served = tokio::spawn(async move {
             served.await;
             Instant::now()

@@ -160,12 +160,14 @@ impl Watch {
     /// Since when the server waits for the peer; none while the peer waits for the server.
     pub(super) fn waiting_since(&self) -> Option<Instant> {
         let state = self.state();
-        let stage = match state.stage {
-            Stage::Idle(since) | Stage::Head(since) | Stage::Body(since) => Some(since),
-            Stage::Closing(since) => Some(since),
+        let silent_since = match state.stage {
+            Stage::Idle(since)
+            | Stage::Head(since)
+            | Stage::Body(since)
+            | Stage::Closing(since) => Some(since),
             Stage::Work => None,
         };
-        [stage, state.stuck_since].into_iter().flatten().min()
+        [silent_since, state.stuck_since].into_iter().flatten().min()
     }
 
     /// When to look again. Whoever asks is woken when an order comes; its own steps it sees.
@@ -177,7 +179,7 @@ impl Watch {
         if !state.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             state.waker = Some(waker.clone());
         }
-        let stage = match state.stage {
+        let late = match state.stage {
             Stage::Idle(since) => Some(since + patience.idle),
             Stage::Head(since) => Some(since + patience.header),
             Stage::Closing(since) => Some(since + LINGER),
@@ -186,6 +188,6 @@ impl Watch {
         };
         // Who has not read the last answer cannot be blamed for the next request.
         let stuck = state.stuck_since.map(|since| since + patience.write);
-        stuck.or(stage).map_or(Look::Later, Look::At)
+        stuck.or(late).map_or(Look::Later, Look::At)
     }
 }

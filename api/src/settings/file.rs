@@ -63,16 +63,21 @@ impl File {
         Ok(Self { path: path.to_owned(), said })
     }
 
+    /// The folder of the store that it names. A name that is relative is so to the file's folder.
+    pub(crate) fn data(&self) -> Option<PathBuf> {
+        let (.., text, _) = self.said.iter().find(|(key, ..)| key.name == "data")?;
+        Some(self.path.parent().unwrap_or(Path::new("")).join(text))
+    }
+
     pub(super) fn set(&self, settings: &mut Settings) -> Result<(), BadSetting> {
         for (key, text, at) in &self.said {
             (key.set)(settings, text).map_err(|detail| BadSetting {
                 place: at.of(&self.path),
                 detail: format!("`{}`: {detail}", key.name),
             })?;
-            if key.name == "data" {
-                let folder = self.path.parent().unwrap_or(Path::new(""));
-                settings.data = folder.join(text);
-            }
+        }
+        if let Some(data) = self.data() {
+            settings.data = data;
         }
         Ok(())
     }

@@ -15,4 +15,4 @@ mod values;
 pub(crate) use file::File;
 pub(crate) use key::{KEYS, Key};
 pub(crate) use layers::{BadSetting, Given, Settings};
-pub(crate) use values::{LogFormat, Served};
+pub(crate) use values::LogFormat;

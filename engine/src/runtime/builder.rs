@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use annals_tasks_sdk::flow::WorkflowFn;
+use annals_tasks_sdk::flow::{PlanMaker, WorkflowFn};
 use annals_tasks_sdk::plan::Limits;
 use annals_tasks_sdk::{Handler, KindName, Task, TaskKind, Workflow};
 use serde::Serialize;
@@ -109,18 +109,22 @@ impl Builder {
     }
 
     /// Registers a workflow: a function that makes a plan of an input.
-    pub fn workflow<I, O>(mut self, workflow: Workflow<I, O>, plan: impl WorkflowFn<I, O>) -> Self
+    pub fn workflow<I, O>(self, workflow: Workflow<I, O>, plan: impl WorkflowFn<I, O>) -> Self
     where
         I: DeserializeOwned + 'static,
         O: 'static,
     {
-        let name = workflow.name();
-        let maker = annals_tasks_sdk::flow::erase_workflow(workflow, plan);
+        self.plan_maker(annals_tasks_sdk::flow::erase_workflow(workflow, plan))
+    }
+
+    /// Registers a workflow whose types are hidden.
+    pub fn plan_maker(mut self, maker: Arc<dyn PlanMaker>) -> Self {
+        let name = maker.name().to_owned();
         if let Err(errors) = maker.check() {
-            self.faults.push(StartError::Workflow { name: name.into(), errors });
+            self.faults.push(StartError::Workflow { name: name.clone(), errors });
         }
-        if self.registry.workflows.insert(name.into(), maker).is_some() {
-            self.faults.push(StartError::Twice(name.into()));
+        if self.registry.workflows.insert(name.clone(), maker).is_some() {
+            self.faults.push(StartError::Twice(name));
         }
         self
     }

@@ -274,30 +274,40 @@ impl Engine {
 
     /// Ends in good order: nothing new starts, attempts have 15 s to end, then they are told to
     /// stop and have 10 s more, or the longest `cancel_grace` among them if that is longer; jobs
-    /// go on at the next start. The store is closed.
+    /// go on at the next start. The store is closed. Until then commands are answered.
     pub async fn shutdown(&self) -> Result<(), EngineError> {
-        if !self.drain().await {
-            self.interrupt().await;
+        if !self.drain(SHUTDOWN_DRAIN).await {
+            self.interrupt(Duration::MAX).await;
+        }
+        self.close().await
+    }
+
+    /// As [`Engine::shutdown`], but the store is closed when `limit` is over, or soon after:
+    /// attempts are told to stop 11 s before that, and those that have not ended then are lost.
+    pub async fn shutdown_within(&self, limit: Duration) -> Result<(), EngineError> {
+        let for_stops = limit.min(GRACE + SHUTDOWN_REPORTS);
+        if !self.drain(limit.saturating_sub(for_stops)).await {
+            self.interrupt(for_stops).await;
         }
         self.close().await
     }
 
     /// As [`Engine::shutdown`], but attempts are told to stop at once.
     pub async fn shutdown_now(&self) -> Result<(), EngineError> {
-        self.interrupt().await;
+        self.interrupt(Duration::MAX).await;
         self.close().await
     }
 
     /// Starts nothing more. Gives whether all attempts ended by themselves.
-    async fn drain(&self) -> bool {
+    async fn drain(&self, patience: Duration) -> bool {
         let waits = self.ask_to_be_quiet(|| None);
-        self.are_quiet(waits, SHUTDOWN_DRAIN).await
+        self.are_quiet(waits, patience).await
     }
 
-    /// Has attempts stop, and waits for each as long as its task was promised. One that ends
-    /// later is lost and may count as a loss: a task that blocks its thread cannot be stopped,
-    /// and what nobody has seen end must not be recorded as ended.
-    async fn interrupt(&self) {
+    /// Has attempts stop, and waits for each as long as its task was promised, but no longer than
+    /// `longest`. One that ends later is lost and may count as a loss: a task that blocks its
+    /// thread cannot be stopped, and what nobody has seen end must not be recorded as ended.
+    async fn interrupt(&self, longest: Duration) {
         let mut graces = Vec::new();
         let waits = self.ask_to_be_quiet(|| {
             let (grace, longest) = Reply::new(None);
@@ -305,11 +315,12 @@ impl Engine {
             Some(grace)
         });
         let mut patience = GRACE;
-        for longest in graces {
+        for grace in graces {
             // A loop that is gone has no attempts that could report to it.
-            patience = patience.max(longest.await.unwrap_or_default());
+            patience = patience.max(grace.await.unwrap_or_default());
         }
-        self.are_quiet(waits, patience.saturating_add(SHUTDOWN_REPORTS)).await;
+        let patience = patience.saturating_add(SHUTDOWN_REPORTS).min(longest);
+        self.are_quiet(waits, patience).await;
     }
 
     fn ask_to_be_quiet(

@@ -156,6 +156,32 @@ async fn a_shutdown_waits_as_long_as_a_task_was_promised() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_limit_is_kept_whatever_a_task_was_promised() {
+    let (world, clock, tally, gate) =
+        (World::in_memory(), HandClock::new(), Tally::new(), Gate::new());
+    let engine = within(kinds(world.engine_at(&clock), &tally, &gate).start()).await.unwrap();
+    let obeys = submit(&engine, plan(r#"{"id": "a", "kind": "obey"}"#)).await.id();
+    let deaf = plan(r#"{"id": "a", "kind": "wait", "cancel_grace": "60s"}"#);
+    let deaf = submit(&engine, deaf).await.id();
+    within(tally.until(|counts| counts.inside == 2)).await;
+    let (other, limit) = (engine.clone(), Duration::from_secs(20));
+    let stopping = tokio::spawn(async move { other.shutdown_within(limit).await });
+    let drain = limit.saturating_sub(GRACE);
+    within(clock.until_slept_on(drain)).await;
+    clock.advance(drain);
+    within(clock.until_slept_on(GRACE)).await;
+    clock.advance(GRACE);
+    within(stopping).await.unwrap().expect("it ends in good order");
+    drop(engine);
+    gate.open();
+    let engine = within(kinds(world.engine_at(&clock), &tally, &gate).start()).await.unwrap();
+    for (id, first) in [(obeys, "interrupted"), (deaf, "lost")] {
+        within(engine.job(id).ended()).await.unwrap();
+        assert_eq!(outcomes(&laws(&engine.job(id)).await, "a"), [first, "completed"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_stopped_is_lost() {
     let (world, clock, tally, gate) =
         (World::new(Store::Disk), HandClock::new(), Tally::new(), Gate::new());

@@ -56,6 +56,8 @@ codes! {
     NO_SUCH_ATTEMPT = "no_such_attempt", NOT_FOUND, "No such attempt";
     /// The path is served, but not by this method.
     METHOD_NOT_ALLOWED = "method_not_allowed", METHOD_NOT_ALLOWED, "Method not allowed";
+    /// The body came too slowly.
+    TOO_SLOW = "too_slow", REQUEST_TIMEOUT, "Too slow";
     /// The job is not where the caller thought.
     STALE = "stale", PRECONDITION_FAILED, "The job has changed";
     /// The body, or a part of it, is larger than the limit.

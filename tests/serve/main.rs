@@ -1,0 +1,9 @@
+//! `annals serve` as a process: how it starts, what it refuses, how it ends, and what clients
+//! that keep it waiting can do to it.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod ends;
+mod settings;
+mod starts;

@@ -1,0 +1,97 @@
+//! From the command to the first answer.
+
+use std::fs;
+use std::net::TcpListener;
+
+use rustix::process::Signal;
+
+use crate::common::Place;
+use crate::common::server::Server;
+
+#[test]
+fn a_server_says_where_it_is() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    assert_eq!(server.get("/api/v1/openapi.json").expect(200).json()["openapi"], "3.1.0");
+    assert_eq!(place.read("annals-data/server").trim(), server.url);
+    server.end();
+    assert!(!place.path("annals-data/server").exists(), "a good end takes the address away");
+}
+
+#[test]
+fn people_are_told_in_one_line() {
+    let place = Place::new();
+    let mut command = place.command(&["serve", "--listen", "127.0.0.1:0", "--data", "d"]);
+    let file = fs::File::create(place.path("out")).unwrap();
+    let child = command.stdout(file).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    crate::common::until("its line", || place.read("out").ends_with('\n'));
+    crate::common::signal(&child, Signal::INT);
+    let answer = crate::common::finish(child).expect(0);
+    let out = place.read("out");
+    assert!(out.starts_with("serving d at http://127.0.0.1:"), "{out}");
+    assert_eq!(out.lines().count(), 1, "{out}");
+    assert!(answer.stderr.contains("INFO"), "{}", answer.stderr);
+}
+
+#[test]
+fn a_store_that_is_served_is_named_with_the_url() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    for args in [&["list"][..], &["serve", "--listen", "127.0.0.1:0"]] {
+        let answer = place.annals(args).expect(7);
+        let line = answer.stderr.lines().next_back().unwrap_or_default().to_owned();
+        let help = format!(
+            "annals: the store ./annals-data is served at {url}: ask that server, with \
+             --server {url}",
+            url = server.url
+        );
+        assert_eq!(line, help);
+    }
+    // The address that a killed server leaves is not believed.
+    server.signal(Signal::KILL);
+    server.wait();
+    assert!(place.path("annals-data/server").exists());
+    place.annals(&["list"]).expect(0);
+    Server::start(&place, &[]).end();
+    assert!(!place.path("annals-data/server").exists());
+}
+
+#[test]
+fn stores_that_cannot_be_served_are_exit_code_7() {
+    let place = Place::new();
+    place.write("file", "");
+    fs::create_dir(place.path("photos")).unwrap();
+    place.write("photos/cat.jpg", "");
+    Server::start(&place, &["--data", "newer"]).end();
+    place.write("newer/format", "annals store 99\n");
+    Server::start(&place, &["--data", "damaged"]).end();
+    place.write("damaged/records/00000000000000000001.redb", "no records");
+    let records = fs::read_dir(place.path("damaged/records")).unwrap();
+    for file in records {
+        fs::write(file.unwrap().path(), "no records").unwrap();
+    }
+    let cases = [
+        ("file", "unreachable"),
+        ("photos", "not_a_store"),
+        ("newer", "store_newer"),
+        ("damaged", "store_damaged"),
+    ];
+    for (data, code) in cases {
+        let args = ["serve", "--listen", "127.0.0.1:0", "--data", data, "--json", "--log", "off"];
+        let answer = place.annals(&args).expect(7);
+        let problem: serde_json::Value = serde_json::from_str(&answer.stderr).expect("JSON");
+        assert_eq!(problem["code"], code, "{problem}");
+        assert_eq!(answer.stdout, "", "it was never ready");
+    }
+}
+
+#[test]
+fn an_address_that_is_taken_is_exit_code_7() {
+    let place = Place::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let answer = place.annals(&["serve", "--listen", &address]).expect(7);
+    assert!(answer.stderr.contains(&format!("cannot listen on {address}")), "{}", answer.stderr);
+    assert!(answer.stderr.contains("--listen names another"), "{}", answer.stderr);
+    assert!(!place.path("annals-data").exists(), "no store was made");
+}
