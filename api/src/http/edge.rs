@@ -81,3 +81,29 @@ fn panicked(panic: Box<dyn Any + Send>) -> Response {
     let detail = "the server made a mistake; its log has more under the id of this request";
     Problem::new(Code::INTERNAL, detail).into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::routing::get;
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_a_problem_that_tells_nothing_of_it() {
+        async fn panics() -> &'static str {
+            panic!("the secret is 42")
+        }
+        let routes = Router::new().route("/", get(panics));
+        let request = Request::builder().uri("/").body(Body::empty()).unwrap();
+        let response = around(routes).oneshot(request).await.unwrap();
+        assert_eq!(response.status(), 500);
+        let id = response.headers()[X_REQUEST_ID].to_str().unwrap().to_owned();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!((&problem["code"], &problem["request_id"]), (&"internal".into(), &id.into()));
+        assert!(!String::from_utf8_lossy(&body).contains("secret"), "{problem}");
+    }
+}

@@ -73,17 +73,34 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// The same JSON without the white space between its parts, hence in one line.
 pub fn compact(text: &str) -> String {
-    let (mut out, mut in_text, mut escaped) = (String::with_capacity(text.len()), false, false);
-    for c in text.chars() {
-        let is_space = matches!(c, ' ' | '\n' | '\r' | '\t');
-        if in_text || !is_space {
-            out.push(c);
+    let bytes = text.as_bytes();
+    let (mut out, mut kept, mut at) = (String::with_capacity(text.len()), 0, 0);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => at = behind_text(bytes, at),
+            b' ' | b'\n' | b'\r' | b'\t' => {
+                out.push_str(&text[kept..at]);
+                at += 1;
+                kept = at;
+            }
+            _ => at += 1,
         }
-        let is_quote = c == '"' && !escaped;
-        in_text ^= is_quote;
-        escaped = in_text && c == '\\' && !escaped;
     }
+    out.push_str(&text[kept..]);
     out
+}
+
+/// Where the string that begins at `quote` is over.
+fn behind_text(bytes: &[u8], quote: usize) -> usize {
+    let mut at = quote + 1;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
 }
 
 /// The steps of an RFC 6901 pointer.

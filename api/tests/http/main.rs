@@ -8,3 +8,4 @@ mod read;
 mod repeat;
 mod steer;
 mod submit;
+mod trouble;

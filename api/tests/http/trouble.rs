@@ -1,0 +1,72 @@
+//! What the API says when the store fails under it.
+
+use annals::http::{AppState, Settings, router};
+use annals_engine::log::{Fault, MemoryDisk, Position};
+use annals_engine::{Engine, Mode};
+use axum::Router;
+use tempfile::TempDir;
+
+use crate::face::{answer, ask, plan, send, with};
+
+const JOBS: &str = "/api/v1/jobs";
+
+/// An engine on a disk in memory, with a router before it.
+async fn started(disk: &MemoryDisk, mode: Mode) -> (Engine, Router, TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let builder = Engine::open(folder.path()).log(Box::new(disk.open())).mode(mode);
+    let engine = builder.start().await.expect("it starts");
+    let router = router(AppState::ready(engine.clone(), Settings::default()));
+    (engine, router, folder)
+}
+
+/// Whether a job was accepted when the commit failed is settled by its key after the next start.
+#[tokio::test]
+async fn an_unknown_outcome_is_said_to_be_and_settled_by_a_repeat() {
+    for (fault, is_kept) in [(Fault::Before, false), (Fault::After, true)] {
+        let disk = MemoryDisk::new();
+        let submit = || {
+            let request = send("POST", JOBS, plan(r#"{"id": "a", "kind": "noop"}"#));
+            with(request, "idempotency-key", "k")
+        };
+        let (engine, face, _folder) = started(&disk, Mode::Run).await;
+        disk.fail_append(1, fault);
+        let unknown = answer(face.clone(), submit()).await;
+        unknown.problem(503, "outcome_unknown");
+        assert!(unknown.header("retry-after").is_some());
+        answer(face.clone(), submit()).await.problem(503, "outcome_unknown");
+        let other = send("POST", JOBS, plan(r#"{"id": "b", "kind": "noop"}"#));
+        answer(face, other).await.problem(503, "outcome_unknown");
+        assert!(engine.shutdown().await.is_err());
+        drop(engine);
+        let (engine, face, _folder) = started(&disk, Mode::Run).await;
+        let again = answer(face, submit()).await;
+        again.with_status(202);
+        assert_eq!(again.header("idempotency-replayed"), is_kept.then_some("true"), "{fault:?}");
+        assert_eq!(engine.jobs(None, 10).await.unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_job_whose_history_is_damaged_is_refused_and_the_others_are_served() {
+    let disk = MemoryDisk::new();
+    let (engine, face, _folder) = started(&disk, Mode::Run).await;
+    let mut paths = Vec::new();
+    for _ in 0..2 {
+        let submitted =
+            answer(face.clone(), send("POST", JOBS, plan(r#"{"id": "a", "kind": "noop"}"#)));
+        let path = submitted.await.header("location").expect("a location").to_owned();
+        answer(face.clone(), ask("GET", &format!("{path}?wait=5m"))).await.with_status(200);
+        paths.push(path);
+    }
+    engine.shutdown().await.expect("it ends");
+    drop((engine, face));
+    disk.damage(Position(1), |bytes| *bytes.last_mut().expect("bytes") ^= 1);
+    let (_engine, face, _folder) = started(&disk, Mode::Hold).await;
+    let damaged = answer(face.clone(), ask("GET", &paths[0])).await;
+    damaged.problem(500, "job_unreadable");
+    answer(face.clone(), ask("POST", &format!("{}/execute", paths[0])))
+        .await
+        .problem(500, "job_unreadable");
+    let other = answer(face, ask("GET", &paths[1])).await.with_status(200);
+    assert_eq!(other["status"], "completed");
+}
