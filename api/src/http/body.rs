@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use annals_tasks_sdk::Payload;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
@@ -32,11 +32,14 @@ impl FromRequest<AppState> for JsonBody {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
+        // What would be refused need not come.
+        if !body.is_end_stream() {
+            check_type(&parts.headers)?;
+        }
         let raw = collect(body, state.settings().body_bytes).await?;
         if raw.is_empty() {
             return Ok(Self { raw, json: None });
         }
-        check_type(&parts.headers)?;
         let bytes = raw.clone();
         let json = aside(raw.len(), move || parse(&bytes)).await?;
         Ok(Self { raw, json: Some(json) })
@@ -60,12 +63,16 @@ pub(super) async fn aside<T: Send + 'static>(
 }
 
 async fn collect(body: Body, limit: usize) -> Result<Bytes, Problem> {
+    let too_large = || {
+        let detail = format!("the body is larger than {limit} bytes, the limit (`body_bytes`)");
+        Problem::new(Code::TOO_LARGE, detail)
+    };
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_large());
+    }
     match Limited::new(body, limit).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            let detail = format!("the body is larger than {limit} bytes, the limit (`body_bytes`)");
-            Err(Problem::new(Code::TOO_LARGE, detail))
-        }
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
         Err(error) => {
             let code = if is_too_slow(&*error) { Code::TOO_SLOW } else { Code::BAD_BODY };
             Err(Problem::new(code, format!("the body did not arrive: {error}")))

@@ -5,10 +5,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, Method, Uri};
+use axum::http::header::ACCEPT_ENCODING;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
+use tower_http::CompressionLevel;
 use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{DefaultPredicate, Predicate, SizeAbove};
 use uuid::Uuid;
 
 use super::problem::{Code, Problem};
@@ -17,6 +21,8 @@ use super::problem::{Code, Problem};
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest id of a request that is taken from its client.
 const REQUEST_ID_MAX: usize = 128;
+/// Smaller answers are not compressed, in bytes.
+const COMPRESSED_MIN: u64 = 2_048;
 
 /// The id of the request that is being answered, among its extensions.
 #[derive(Debug, Clone)]
@@ -28,13 +34,21 @@ pub(super) fn around(routes: Router) -> Router {
         .fallback(no_such_route)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(CatchPanicLayer::custom(panicked))
+        .layer(compression())
         .layer(from_fn(identify))
+}
+
+/// Large answers are compressed for who asks for that; streams of events never are.
+fn compression() -> CompressionLayer<impl Predicate> {
+    let large = DefaultPredicate::new().and(SizeAbove::new(COMPRESSED_MIN));
+    CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(large)
 }
 
 /// Gives the request an id, and problems their JSON.
 async fn identify(mut request: Request, next: Next) -> Response {
     let id = request.headers().get(X_REQUEST_ID).and_then(taken).unwrap_or_else(made);
     request.extensions_mut().insert(RequestId(Arc::clone(&id)));
+    settle_encoding(request.headers_mut());
     let mut response = next.run(request).await;
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         problem.write(&mut response, &id);
@@ -45,6 +59,22 @@ async fn identify(mut request: Request, next: Next) -> Response {
     let nosniff = HeaderValue::from_static("nosniff");
     response.headers_mut().insert("x-content-type-options", nosniff);
     response
+}
+
+/// Leaves of `Accept-Encoding` what is done about it: the layer that compresses would call a
+/// request not acceptable that has been carried out.
+fn settle_encoding(headers: &mut HeaderMap) {
+    let takes_gzip = |part: &str| {
+        let (coding, weight) = part.split_once(';').unwrap_or((part, ""));
+        let zero = weight.trim().strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0));
+        matches!(coding.trim().to_ascii_lowercase().as_str(), "gzip" | "x-gzip") && !zero
+    };
+    let values = headers.get_all(ACCEPT_ENCODING).into_iter().filter_map(|all| all.to_str().ok());
+    if values.flat_map(|all| all.split(',')).any(takes_gzip) {
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+    } else {
+        headers.remove(ACCEPT_ENCODING);
+    }
 }
 
 /// The id that the client gave, if it can stand in logs and headers. Others are not worth an

@@ -66,3 +66,27 @@ async fn an_engine_that_is_being_shut_down_answers_until_it_is_closed() {
     face.engine.shutdown().await.expect("it ends");
     face.get(JOB).await.problem(503, "stopped");
 }
+
+#[tokio::test]
+async fn large_answers_are_compressed_for_who_takes_that() {
+    let face = Face::new().await;
+    let large = format!(r#"{{"id": "a", "kind": "echo", "input": "{}"}}"#, "x".repeat(10_000));
+    let jobs = [face.submit(&large).await, face.submit(r#"{"id": "a", "kind": "noop"}"#).await];
+    for job in &jobs {
+        face.ended(job).await;
+    }
+    let plain = [face.get(&jobs[0]).await, face.get(&jobs[1]).await];
+    let get = |job, takes| face.answer(with(ask("GET", job), "accept-encoding", takes));
+    for takes in ["gzip", "br, GZIP;q=0.5", "identity;q=0, gzip;q=1"] {
+        let zipped = get(&jobs[0], takes).await;
+        let named = (zipped.header("content-encoding"), zipped.header("vary"));
+        assert_eq!(named, (Some("gzip"), Some("accept-encoding")), "{takes}");
+        assert!(zipped.bytes.starts_with(&[0x1f, 0x8b]) && zipped.bytes.len() < 2_000, "{takes}");
+        assert_eq!(zipped.header("etag"), plain[0].header("etag"));
+        assert_eq!(get(&jobs[1], takes).await.header("content-encoding"), None, "{takes}");
+    }
+    for refuses in ["", "br", "gzip;q=0", "gzip; q=0.0, br", "identity;q=0", "*;q=0"] {
+        let answer = get(&jobs[0], refuses).await;
+        assert_eq!((answer.status, &answer.text), (plain[0].status, &plain[0].text), "{refuses}");
+    }
+}

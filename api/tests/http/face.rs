@@ -10,6 +10,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
@@ -46,6 +47,8 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
+    /// What `text` was made of; not empty either where it is no text.
+    pub(crate) bytes: Bytes,
 }
 
 /// A request without a body.
@@ -71,8 +74,8 @@ pub(crate) async fn answer(router: Router, request: Request<Body>) -> Answer {
     let response = router.oneshot(request).await.expect("routers are infallible");
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.expect("a body").to_bytes();
-    let text = String::from_utf8(bytes.to_vec()).expect("UTF-8");
-    Answer { status: parts.status, headers: parts.headers, text }
+    let text = String::from_utf8(bytes.to_vec()).unwrap_or_default();
+    Answer { status: parts.status, headers: parts.headers, text, bytes }
 }
 
 async fn open(gate: &watch::Sender<bool>) -> &'static str {
