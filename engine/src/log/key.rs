@@ -1,6 +1,6 @@
-//! The digests of idempotency keys.
+//! Idempotency keys: their digests, and how the views keep them.
 
-use annals_tasks_sdk::Timestamp;
+use annals_tasks_sdk::{JobId, Timestamp};
 
 use crate::job::IdempotencyKey;
 
@@ -53,4 +53,41 @@ impl Hour {
     pub fn before(self, hours: u32) -> Self {
         Self(self.0.saturating_sub(i64::from(hours)))
     }
+}
+
+/// A key of which it is durable what it stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyRow {
+    /// The hour in which it was used.
+    pub hour: Hour,
+    /// The key.
+    pub key: IdempotencyKey,
+    /// The job that it was used on.
+    pub job: JobId,
+}
+
+/// How many bytes of a chunk belong to each key.
+const KEY_BYTES: usize = 48;
+
+/// The bytes of keys that were used in one hour.
+pub(super) fn put_keys(keys: &[KeyRow]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(keys.len() * KEY_BYTES);
+    for KeyRow { key, job, .. } in keys {
+        bytes.extend_from_slice(&key.to_bytes());
+        bytes.extend_from_slice(&job.as_u128().to_le_bytes());
+    }
+    bytes
+}
+
+/// The inverse of [`put_keys`]; none where the bytes are none of its.
+pub(super) fn get_keys(hour: Hour, bytes: &[u8]) -> Option<impl Iterator<Item = KeyRow> + '_> {
+    let (chunks, rest) = bytes.as_chunks::<KEY_BYTES>();
+    let row = move |chunk: &[u8; KEY_BYTES]| {
+        let (mut key, mut job) = ([0; 32], [0; 16]);
+        key.copy_from_slice(&chunk[..32]);
+        job.copy_from_slice(&chunk[32..]);
+        let job = JobId::from_u128(u128::from_le_bytes(job));
+        KeyRow { hour, key: IdempotencyKey::from_bytes(key), job }
+    };
+    rest.is_empty().then(|| chunks.iter().map(row))
 }

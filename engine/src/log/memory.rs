@@ -6,11 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use annals_tasks_sdk::JobId;
 
-use super::{Damage, EventLog, JobRow, Link, LogError, LogReader, Position, ReadRow, Row};
-use super::{
-    decode_row, digest,
-    row::{in_order, reflects},
-};
+use super::row::{in_order, reflects};
+use super::{Damage, EventLog, Hour, JobRow, KeyRow, Link, LogError, LogReader};
+use super::{Position, ReadRow, Row, ViewsUpdate, decode_row, digest};
 use crate::job::ValueDigest;
 
 /// When an append is to fail.
@@ -31,6 +29,7 @@ struct State {
     rows: BTreeMap<Position, (u32, Vec<u8>)>,
     values: HashMap<(JobId, u32), Arc<[u8]>>,
     views: BTreeMap<JobId, JobRow>,
+    keys: BTreeMap<Hour, Vec<KeyRow>>,
     viewed: Position,
     appends: u64,
     fault: Option<(u64, Fault)>,
@@ -57,6 +56,7 @@ impl MemoryDisk {
     pub fn lose_views(&self) {
         let mut state = self.state();
         state.views.clear();
+        state.keys.clear();
         state.viewed = Position(0);
     }
 
@@ -126,11 +126,15 @@ impl EventLog for MemoryLog {
         self.write(|state| state.append(rows))
     }
 
-    fn checkpoint(&mut self, rows: &[JobRow], upto: Position) -> Result<(), LogError> {
+    fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError> {
         self.write(|state| {
-            reflects(upto, state.next())?;
-            state.views.extend(rows.iter().map(|row| (row.job, row.clone())));
-            state.viewed = upto;
+            reflects(update.upto, state.next())?;
+            state.views.extend(update.rows.iter().map(|row| (row.job, row.clone())));
+            state.keys = state.keys.split_off(&update.keys_since);
+            for key in update.keys.iter().filter(|key| key.hour >= update.keys_since) {
+                state.keys.entry(key.hour).or_default().push(*key);
+            }
+            state.viewed = update.upto;
             Ok(())
         })
     }
@@ -206,5 +210,12 @@ impl LogReader for MemoryDisk {
     fn open_rows(&self) -> Result<Vec<JobRow>, LogError> {
         let state = self.state();
         Ok(state.views.values().filter(|row| !row.status.is_ended()).cloned().collect())
+    }
+
+    fn keys(&self, since: Hour, take: &mut dyn FnMut(KeyRow)) -> Result<(), LogError> {
+        let kept: Vec<KeyRow> =
+            self.state().keys.range(since..).flat_map(|(_, keys)| keys).copied().collect();
+        kept.into_iter().for_each(take);
+        Ok(())
     }
 }

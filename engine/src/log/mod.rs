@@ -29,10 +29,10 @@ use crate::job::ValueDigest;
 pub use codec::{CodecError, FORMAT, decode_row, digest, encode_row};
 pub use error::{Damage, LogError};
 pub use history::{PageLimit, history, history_page};
-pub use key::Hour;
+pub use key::{Hour, KeyRow};
 pub use memory::{Fault, MemoryDisk, MemoryLog};
 pub use redb::{Access, Disk, DiskFile, Hold, Notice, Options, RedbLog};
-pub use row::{Head, JobRow, Link, Position, ReadRow, Row, UnknownEvent};
+pub use row::{Head, JobRow, Link, Position, ReadRow, Row, UnknownEvent, ViewsUpdate};
 pub use verify::{Verified, verify};
 pub use waypoints::Waypoints;
 pub use writer::{Committer, Done, Durable, Stopped, Ticket, Worked, Writer, WriterStats};
@@ -49,13 +49,14 @@ pub use writer::{Committer, Done, Durable, Stopped, Ticket, Worked, Writer, Writ
 /// 4. What a reader gives is verified, or an error that names the place. A link alone is what a
 ///    row's header says: rows are found by it, and proved when they are read.
 /// 5. Views may be lost with a crash or by damage, records may not: a log whose views are gone
-///    opens with [`LogReader::viewed`] 0 and without job rows, and the caller replays.
+///    opens with [`LogReader::viewed`] 0, without job rows and keys, and the caller replays.
 pub trait EventLog: Send {
     /// Appends rows, in the order of their positions, and makes them durable.
     fn append(&mut self, rows: &[Row]) -> Result<(), LogError>;
-    /// Replaces the views' rows of these jobs; from now on the views reflect every record up to
-    /// and including `upto`.
-    fn checkpoint(&mut self, rows: &[JobRow], upto: Position) -> Result<(), LogError>;
+    /// Replaces the views' rows of these jobs, and adds the keys. What the views are said to
+    /// reflect then is on them, or the views are found damaged, stay as they were, and are
+    /// rebuilt by the next opening.
+    fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError>;
     /// Does what makes the next opening fast; for moments in which nothing else is to be done.
     fn idle(&mut self) -> Result<(), LogError>;
     /// A reader of what is durable, which follows the log as it grows.
@@ -94,4 +95,7 @@ pub trait LogReader: Send + Sync {
     fn job_rows(&self, before: Option<JobId>, limit: usize) -> Result<Vec<JobRow>, LogError>;
     /// The views' row of every job that has not ended.
     fn open_rows(&self) -> Result<Vec<JobRow>, LogError>;
+    /// Hands over each idempotency key of the views that was used in `since` or later, the oldest
+    /// hour first, and those of one hour in the order in which they came.
+    fn keys(&self, since: Hour, take: &mut dyn FnMut(KeyRow)) -> Result<(), LogError>;
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use annals_tasks_sdk::{JobId, Timestamp};
 
-use super::LogError;
+use super::{Hour, KeyRow, LogError};
 use crate::job::{Failure, IdempotencyKey, Intent, JobStatus, Origin, Recorded};
 
 /// An event's number in the whole log, from 1.
@@ -159,6 +159,19 @@ impl UnknownEvent {
     pub fn type_name(&self) -> Option<&'static str> {
         super::types::name(self.number)
     }
+}
+
+/// What the views are to take in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ViewsUpdate {
+    /// The rows of jobs that have changed.
+    pub rows: Vec<JobRow>,
+    /// Idempotency keys that were used.
+    pub keys: Vec<KeyRow>,
+    /// Keys that were used before this hour are dropped.
+    pub keys_since: Hour,
+    /// From now on the views reflect every record up to and including this position.
+    pub upto: Position,
 }
 
 /// What lists, and the start of the engine, need to know of a job.

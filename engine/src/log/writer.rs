@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{EventLog, JobRow, LogError, Position, Row};
+use super::{EventLog, LogError, Position, Row, ViewsUpdate};
 
 /// One commit takes no further submission once it has this many events...
 const EVENTS_MAX: u64 = 4_096;
@@ -95,7 +95,7 @@ struct Queue {
 
 enum Item {
     Rows { source: usize, ticket: Ticket, rows: Vec<Row>, events: u64, bytes: u64 },
-    Checkpoint { rows: Vec<JobRow>, upto: Position },
+    Checkpoint(ViewsUpdate),
 }
 
 enum End {
@@ -190,11 +190,11 @@ impl Writer {
         Ok(ticket)
     }
 
-    /// Has the views' rows replaced once everything that was submitted before is durable.
-    pub fn checkpoint(&self, rows: Vec<JobRow>, upto: Position) -> Result<(), Stopped> {
+    /// Has the views take this in once everything that was submitted before is durable.
+    pub fn checkpoint(&self, update: ViewsUpdate) -> Result<(), Stopped> {
         let mut queue = self.0.shared.queue();
         queue.open()?;
-        queue.push(Item::Checkpoint { rows, upto });
+        queue.push(Item::Checkpoint(update));
         drop(queue);
         self.0.shared.wake.notify_one();
         Ok(())
@@ -284,11 +284,11 @@ impl Committer {
     pub fn commit_next(&mut self) -> Worked {
         let Some(log) = self.log.as_mut() else { return Worked::Ended };
         let mut queue = self.shared.queue();
-        let result = if let Some(Item::Checkpoint { .. }) = queue.items.front() {
+        let result = if let Some(Item::Checkpoint(_)) = queue.items.front() {
             let item = queue.items.pop_front();
             drop(queue);
-            let Some(Item::Checkpoint { rows, upto }) = item else { return Worked::Nothing };
-            log.checkpoint(&rows, upto)
+            let Some(Item::Checkpoint(update)) = item else { return Worked::Nothing };
+            log.checkpoint(&update)
         } else {
             let batch = Batch::take(&mut queue.items);
             let closing = matches!(queue.end, End::Closing);

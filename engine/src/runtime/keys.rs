@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::clock::Clock;
 use crate::job::IdempotencyKey;
-use crate::log::Hour;
+use crate::log::{Hour, KeyRow, LogError, LogReader};
 
 /// How long keys are known for, and how many.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +40,8 @@ struct State {
     /// What is done, by the hour and by the parts of it, the oldest first.
     done: BTreeMap<(Hour, u32), HashMap<u128, Done>>,
     known: usize,
+    /// The first hour of which not all keys had to be forgotten early.
+    whole: Option<Hour>,
     pending: HashMap<u128, Pending>,
 }
 
@@ -126,6 +128,31 @@ impl Keys {
         Claimed::Mine(Box::new(Claim { keys: Arc::clone(self), key, settled: false }))
     }
 
+    /// Takes in what the views know, and then what came after them.
+    pub(super) fn recover(&self, reader: &dyn LogReader, tail: &[KeyRow]) -> Result<(), LogError> {
+        let mut state = self.lock();
+        let mut take = |KeyRow { hour, key, job }: KeyRow| {
+            state.insert(key, job, hour, self.limits);
+            if state.known > self.limits.most {
+                state.forget(self.clock.now(), self.limits);
+            }
+        };
+        reader.keys(self.oldest(), &mut take)?;
+        tail.iter().copied().for_each(take);
+        Ok(())
+    }
+
+    /// The first hour whose keys may still be young enough.
+    pub(super) fn oldest(&self) -> Hour {
+        Hour::of(self.clock.now()).before(self.limits.hours)
+    }
+
+    /// The first hour whose keys are still known.
+    pub(super) fn since(&self) -> Hour {
+        let whole = self.lock().whole;
+        self.oldest().max(whole.unwrap_or(Hour(i64::MIN)))
+    }
+
     /// How many keys are known.
     pub(super) fn known(&self) -> usize {
         self.lock().known
@@ -154,6 +181,11 @@ impl Keys {
     }
 }
 
+/// What is to be kept of an event that carries a key.
+pub(super) fn key_row(job: JobId, time: Timestamp, key: Option<&IdempotencyKey>) -> Option<KeyRow> {
+    key.map(|&key| KeyRow { hour: Hour::of(time), key, job })
+}
+
 fn same(body: u128, key: IdempotencyKey) -> Result<(), Reused> {
     if body == key.body { Ok(()) } else { Err(Reused) }
 }
@@ -180,10 +212,15 @@ impl State {
     /// Drops what is too old, and the oldest of what is too much.
     fn forget(&mut self, now: Timestamp, limits: KeyLimits) {
         let since = Hour::of(now).before(limits.hours);
-        while let Some(first) = self.done.first_entry()
-            && (first.key().0 < since || self.known > limits.most)
-        {
+        while let Some(first) = self.done.first_entry() {
+            let hour = first.key().0;
+            if hour >= since && self.known <= limits.most {
+                return;
+            }
             self.known -= first.remove().len();
+            if hour >= since && self.done.first_key_value().is_none_or(|next| next.0.0 > hour) {
+                self.whole = Some(Hour(hour.0 + 1));
+            }
         }
     }
 }

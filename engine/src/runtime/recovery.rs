@@ -7,9 +7,12 @@ use annals_tasks_sdk::{JobId, Timestamp};
 use super::error::{EngineError, JobError};
 use super::executor::{Entries, Entry, Executor, Parked, row};
 use super::ids::JobMap;
+use super::keys::key_row;
 use super::startup::{Startup, Told};
 use crate::job::{Illegal, Job, JobStatus};
-use crate::log::{Damage, Head, JobRow, LogError, LogReader, Position, ReadRow, history};
+use crate::log::{
+    Damage, Head, Hour, JobRow, KeyRow, LogError, LogReader, Position, ReadRow, history,
+};
 
 /// How many rows of the tail are read at once; a read transaction is held no longer.
 const PAGE: usize = 1024;
@@ -79,19 +82,26 @@ pub(super) struct Recovered {
     pub(super) rows: Vec<JobRow>,
     /// Jobs whose history cannot be followed, and why.
     pub(super) broken: JobMap<Broken>,
+    /// Idempotency keys that the views do not have yet.
+    pub(super) keys: Vec<KeyRow>,
     /// How many events lie behind the views.
     pub(super) tail_events: u64,
 }
 
 /// Reads the views and the tail of records behind them. Jobs with something to do at once are
 /// loaded; of the others only the place of their history is kept.
-pub(super) fn recover(reader: &dyn LogReader, told: &Told) -> Result<Recovered, LogError> {
-    let tail = Tail::read(reader, told)?;
+pub(super) fn recover(
+    reader: &dyn LogReader,
+    keys_since: Hour,
+    told: &Told,
+) -> Result<Recovered, LogError> {
+    let tail = Tail::read(reader, keys_since, told)?;
     let mut found = Recovered {
         open: Entries::default(),
         due: Vec::new(),
         rows: Vec::new(),
         broken: tail.broken,
+        keys: tail.keys,
         tail_events: tail.events,
     };
     for viewed in reader.open_rows()? {
@@ -126,6 +136,13 @@ pub(super) fn recover(reader: &dyn LogReader, told: &Told) -> Result<Recovered, 
     Ok(found)
 }
 
+/// The idempotency keys in a row, also of events that this build does not know.
+fn keys_of(row: &ReadRow) -> impl Iterator<Item = KeyRow> {
+    let of = |time, key: &Option<Box<_>>| key_row(row.job, time, key.as_deref());
+    let known = row.events.iter().filter_map(move |event| of(event.time, &event.key));
+    known.chain(row.unknown.iter().filter_map(move |event| of(event.time, &event.key)))
+}
+
 /// How much of the way from `first` to `next` is behind `from`.
 fn share(first: Position, from: Position, next: Position) -> f64 {
     let part = |upto: Position| upto.0.saturating_sub(first.0);
@@ -142,11 +159,13 @@ struct Tail {
     broken: JobMap<Broken>,
     /// Damaged rows of jobs that nothing else is known of yet.
     strange: Vec<(JobId, Damage)>,
+    /// Idempotency keys that are young enough.
+    keys: Vec<KeyRow>,
     events: u64,
 }
 
 impl Tail {
-    fn read(reader: &dyn LogReader, told: &Told) -> Result<Self, LogError> {
+    fn read(reader: &dyn LogReader, keys_since: Hour, told: &Told) -> Result<Self, LogError> {
         let mut tail = Self::default();
         let (first, next) = (Position(reader.viewed().0 + 1), reader.next_position());
         let mut from = first;
@@ -159,6 +178,7 @@ impl Tail {
                     from = last.end();
                     for row in &rows {
                         tail.events += row.hashes.len() as u64;
+                        tail.keys.extend(keys_of(row).filter(|key| key.hour >= keys_since));
                         tail.take_in(reader, row)?;
                     }
                 }

@@ -107,7 +107,8 @@ impl Loop {
         self.rows.leaving.extend(rows.iter().map(|row| (row.job, row.clone())));
         self.rows.upto = round.upto();
         self.rows.kept.clear();
-        if round.hand_in(&self.shared.writer, &*self.shared.reader, rows) {
+        let keys = std::mem::take(&mut self.keys);
+        if round.hand_in(&self.shared, rows, keys) {
             self.shared.views.reset();
         }
     }

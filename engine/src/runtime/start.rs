@@ -48,7 +48,9 @@ impl Builder {
         super::panics::note_places();
         let log = self.open_log()?;
         self.builtin_kinds()?;
-        let mut recovered = recover(&*log.reader(), &self.told)?;
+        let keys = Arc::new(Keys::new(Arc::clone(&self.clock), self.keys));
+        let mut recovered = recover(&*log.reader(), keys.oldest(), &self.told)?;
+        keys.recover(&*log.reader(), &recovered.keys)?;
         let tasks = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(task_threads(self.mode, self.slots))
             .thread_name("annals-task")
@@ -57,7 +59,7 @@ impl Builder {
             .map_err(no_threads)?;
         let (inboxes, receivers): (Vec<_>, Vec<_>) = (0..self.loops).map(|_| inbox()).unzip();
         let told = self.told.clone();
-        let shared = Arc::new(self.share(log, inboxes, tasks.handle().clone())?);
+        let shared = Arc::new(self.share(log, keys, inboxes, tasks.handle().clone())?);
         let views_are_due = shared.views.count(recovered.tail_events);
         if shared.settings.dispatches {
             told.tell(Startup::EndingLeftovers);
@@ -88,6 +90,7 @@ impl Builder {
     fn share(
         self,
         log: Box<dyn EventLog>,
+        keys: Arc<Keys>,
         inboxes: Vec<Inbox>,
         tasks: tokio::runtime::Handle,
     ) -> Result<Shared, StartError> {
@@ -111,7 +114,7 @@ impl Builder {
             views: Progress::new(self.views_every),
             loads,
             resting: Resting::new(self.resting_bytes),
-            keys: Arc::new(Keys::new(Arc::clone(&self.clock), self.keys)),
+            keys,
             clock: self.clock,
             counters: inboxes.iter().map(|_| Arc::new(Counters::default())).collect(),
             inboxes,
@@ -193,6 +196,9 @@ fn spread(shared: &Arc<Shared>, recovered: Recovered) -> Vec<Loop> {
     }
     for (job, entry) in recovered.open {
         loops[shared.home_of(job)].adopt(job, entry);
+    }
+    for key in recovered.keys {
+        loops[shared.home_of(key.job)].keys.push(key);
     }
     for row in recovered.rows {
         loops[shared.home_of(row.job)].rows.keep(row);

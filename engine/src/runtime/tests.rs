@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use annals_tasks_sdk::plan::{Limits, Plan};
@@ -10,9 +11,10 @@ use annals_tasks_sdk::{JobId, Payload, TaskContext, TaskKind};
 use super::act::{Action, answer_or_drop};
 use super::engine::{Engine, INBOX_MAX};
 use super::error::{CommandError, JobError, SubmitError};
+use super::keys::Claimed;
 use super::message::{Ask, Message, Reply, Shows, Snapshot};
 use super::submit::Submission;
-use crate::job::{Command, Event, JobStatus, Origin, Submitted, submit};
+use crate::job::{Command, Event, IdempotencyKey, JobStatus, Origin, Submitted, submit};
 use crate::log::MemoryDisk;
 
 async fn within<T>(future: impl Future<Output = T>) -> T {
@@ -177,4 +179,58 @@ async fn who_watches_a_job_does_not_keep_it_loaded() {
     }
     within(held.command(Command::Execute { paused: false }, Ask::default())).await.unwrap();
     assert_eq!(within(end).await.unwrap().job.status(), JobStatus::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_first_of_equal_requests_gives_up_the_next_one_takes_its_place() {
+    let (disk, dir) = (MemoryDisk::new(), tempfile::tempdir().unwrap());
+    let engine = Engine::open(dir.path()).log(Box::new(disk.open())).start();
+    let engine = within(engine).await.unwrap();
+    let key = Some(IdempotencyKey::new("tester", "/jobs", "key", b""));
+    let submission = || Submission { key, ..Submission::new(plan("noop"), Origin::ENGINE) };
+    let mut nobody = Context::from_waker(Waker::noop());
+    // While there are no permits a request waits before any loop has heard of it.
+    let admission = Arc::clone(&engine.0.shared.admission);
+    let all = admission.acquire_many(u32::try_from(INBOX_MAX).unwrap()).await.unwrap();
+    let mut waiting: Vec<_> = (0..5).map(|_| Box::pin(engine.accept(submission()))).collect();
+    for request in &mut waiting {
+        assert!(request.as_mut().poll(&mut nobody).is_pending());
+    }
+    // The first gives up, and so does one that would be next, before it knows that it is.
+    drop(waiting.remove(0));
+    drop(waiting.remove(0));
+    for request in &mut waiting {
+        assert!(request.as_mut().poll(&mut nobody).is_pending());
+    }
+    drop(waiting.remove(2));
+    drop(all);
+    let mut replayed = Vec::new();
+    for request in waiting {
+        replayed.push(within(request).await.unwrap().replayed);
+    }
+    assert_eq!(replayed, [false, true]);
+    let rows = within(engine.jobs(None, 10)).await.unwrap();
+    assert_eq!(rows.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_of_what_fits_no_row_is_free_again() {
+    let (disk, dir) = (MemoryDisk::new(), tempfile::tempdir().unwrap());
+    let engine = Engine::open(dir.path()).log(Box::new(disk.open())).start();
+    let engine = within(engine).await.unwrap();
+    let key = IdempotencyKey::new("tester", "/jobs", "key", b"");
+    let shared = &engine.0.shared;
+    let Ok(Claimed::Mine(claim)) = within(shared.keys.claim(key)).await else {
+        panic!("nobody has it");
+    };
+    let submitted = Submitted { plan: plan("noop"), workflow: None, source: None };
+    let events = submit(submitted, &Limits::NONE).unwrap();
+    let (job, origin, shows) = (JobId::from_u128(7), huge(), Shows::Snapshot);
+    let claim = Some(claim);
+    let refused =
+        shared.ask(0, |reply| Message::Submit { job, events, origin, claim, shows, reply });
+    let refused = within(refused).await.unwrap().map(drop);
+    assert!(matches!(refused, Err(SubmitError::Job(JobError::Unreadable { .. }))), "{refused:?}");
+    let submission = Submission { key: Some(key), ..Submission::new(plan("noop"), Origin::ENGINE) };
+    assert!(!within(engine.accept(submission)).await.unwrap().replayed);
 }

@@ -17,6 +17,7 @@ use super::engine::Shared;
 use super::error::EngineError;
 use super::executor::{Entries, Entry, Running};
 use super::ids::JobMap;
+use super::keys::key_row;
 use super::message::{Message, Reply};
 use super::pool::Waiter;
 use super::residency::Loading;
@@ -26,7 +27,7 @@ use super::views::Round;
 use super::wants::Want;
 use super::watchers::Watchers;
 use crate::job::{Context, Effect, Origin, Recorded, Report, StepError, step};
-use crate::log::{Durable, Head, LogError, Row, Stopped, Ticket, encode_row};
+use crate::log::{Durable, Head, KeyRow, LogError, Row, Stopped, Ticket, encode_row};
 
 /// So many messages make a turn at most.
 pub(super) const TURN_MAX: usize = 4096;
@@ -75,6 +76,8 @@ pub(super) struct Loop {
     pub(super) rounds: Vec<Arc<Round>>,
     /// Rows that the views may not have, for lists and the next checkpoint.
     pub(super) rows: Rows,
+    /// Idempotency keys that the views may not have.
+    pub(super) keys: Vec<KeyRow>,
     pub(super) broken: JobMap<String>,
     /// Jobs that are being read, and what waits for them.
     pub(super) loading: JobMap<Loading>,
@@ -117,6 +120,7 @@ impl Loop {
             last: Ticket::default(),
             rounds: Vec::new(),
             rows: Rows::default(),
+            keys: Vec::new(),
             broken: JobMap::default(),
             loading: JobMap::default(),
             overdue: VecDeque::new(),
@@ -323,6 +327,7 @@ impl Loop {
                 Ok((row, hash)) => {
                     for recorded in &fresh {
                         self.counters.count(&recorded.event);
+                        self.keys.extend(key_row(id, recorded.time, recorded.key.as_deref()));
                     }
                     let status = Some(executor.job.status());
                     self.counters.moved(executor.counted, status);

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::log::{JobRow, LogReader, Position, Writer};
+use super::engine::Shared;
+use crate::log::{JobRow, KeyRow, Position, ViewsUpdate, Writer};
 
 /// Counts towards the next checkpoint.
 #[derive(Debug)]
@@ -51,20 +52,16 @@ impl Round {
         Self { upto, remaining: Mutex::new(loops) }
     }
 
-    /// Hands a loop's rows in. Gives whether it was the last.
-    pub(super) fn hand_in(
-        &self,
-        writer: &Writer,
-        reader: &dyn LogReader,
-        rows: Vec<JobRow>,
-    ) -> bool {
+    /// Hands in what a loop has. Gives whether it was the last.
+    pub(super) fn hand_in(&self, shared: &Shared, rows: Vec<JobRow>, keys: Vec<KeyRow>) -> bool {
         // The lock keeps the order of the queue: the one that moves the mark comes last.
         let mut remaining = self.remaining.lock().unwrap_or_else(PoisonError::into_inner);
         *remaining = remaining.saturating_sub(1);
         let last = *remaining == 0;
-        let upto = if last { self.upto } else { reader.viewed() };
+        let upto = if last { self.upto } else { shared.reader.viewed() };
+        let update = ViewsUpdate { rows, keys, keys_since: shared.keys.since(), upto };
         // A refusal means that the writer has failed, which every loop hears of by itself.
-        let _ = writer.checkpoint(rows, upto);
+        let _ = shared.writer.checkpoint(update);
         last
     }
 

@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use annals_engine::job::{Event, JobStatus, Origin, Recorded, TaskNumber};
+use annals_engine::job::{Event, IdempotencyKey, JobStatus, Origin, Recorded, TaskNumber};
 use annals_engine::log::{
-    EventLog, Head, JobRow, LogError, Notice, Options, Position, ReadRow, RedbLog, Row, decode_row,
-    digest, encode_row, verify,
+    EventLog, Head, Hour, JobRow, KeyRow, LogError, Notice, Options, Position, ReadRow, RedbLog,
+    Row, ViewsUpdate, decode_row, digest, encode_row, verify,
 };
 use annals_tasks_sdk::{JobId, Timestamp};
 
@@ -24,7 +24,7 @@ const CACHE_BYTES: usize = 1 << 20;
 /// What is done, one after the other, after the log was opened.
 enum Step {
     Append(Range<usize>),
-    Views(Vec<JobRow>, Position),
+    Views(ViewsUpdate),
     Idle,
     Reopen,
 }
@@ -38,6 +38,8 @@ pub(crate) struct Work {
     /// After how many rows an append ended. The last append is none of the steps: it shows that
     /// a log that was opened again can be written.
     ends: Vec<usize>,
+    /// What the views reflect after the steps so far.
+    viewed: Position,
 }
 
 /// How far a work got.
@@ -55,13 +57,21 @@ impl Work {
     pub(crate) fn new(seed: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut heads = BTreeMap::new();
-        let mut work =
-            Self { steps: Vec::new(), rows: Vec::new(), read: Vec::new(), ends: Vec::new() };
+        let mut work = Self {
+            viewed: Position(0),
+            steps: Vec::new(),
+            rows: Vec::new(),
+            read: Vec::new(),
+            ends: Vec::new(),
+        };
         for number in 0..11 {
             let rows = work.batch(&mut random, &mut heads);
             work.steps.push(Step::Append(rows));
             match number {
-                2 | 7 => work.steps.push(work.views(&heads)),
+                2 | 7 => {
+                    let views = work.views(&heads);
+                    work.steps.push(Step::Views(views));
+                }
                 4 | 9 => work.steps.push(Step::Idle),
                 6 => work.steps.push(Step::Reopen),
                 _ => {}
@@ -92,9 +102,15 @@ impl Work {
         begin..self.rows.len()
     }
 
-    fn views(&self, heads: &BTreeMap<JobId, Head>) -> Step {
+    fn views(&mut self, heads: &BTreeMap<JobId, Head>) -> ViewsUpdate {
         let upto = Position(self.read.last().unwrap().end().0 - 1);
-        Step::Views(heads.iter().map(|(job, head)| view(*job, *head)).collect(), upto)
+        let before = std::mem::replace(&mut self.viewed, upto);
+        ViewsUpdate {
+            rows: heads.iter().map(|(job, head)| view(*job, *head)).collect(),
+            keys: keys(&self.read, before),
+            keys_since: Hour(0),
+            upto,
+        }
     }
 
     /// Does everything, up to the first failure, and tells how far it is whenever that changes.
@@ -123,9 +139,7 @@ impl Work {
                     tell(*done);
                     log.append(&self.rows[rows.clone()]).map(|()| done.acked = rows.end)
                 }
-                Step::Views(rows, upto) => {
-                    log.checkpoint(rows, *upto).map(|()| done.viewed = *upto)
-                }
+                Step::Views(update) => log.checkpoint(update).map(|()| done.viewed = update.upto),
                 Step::Idle => log.idle(),
                 Step::Reopen => {
                     log.close()?;
@@ -144,9 +158,11 @@ impl Work {
 
     /// Nothing is taken on a handle that failed, also when the disk would take it.
     fn is_dead(&self, mut log: RedbLog, done: Done) {
+        let (rows, keys) = (Vec::new(), Vec::new());
+        let nothing = ViewsUpdate { rows, keys, keys_since: Hour(0), upto: Position(0) };
         let refused = |result| matches!(result, Err(LogError::Poisoned));
         assert!(refused(log.append(&self.rows[done.sent..])), "an append after a failure");
-        assert!(refused(log.checkpoint(&[], Position(0))), "views after a failure");
+        assert!(refused(log.checkpoint(&nothing)), "views after a failure");
         assert!(refused(log.idle()), "idle work after a failure");
         // What can be read is what was written.
         if let Ok(rows) = log.reader().rows(Position(1), usize::MAX) {
@@ -180,10 +196,25 @@ impl Work {
         assert_eq!(reader.next_position(), next);
         let viewed = reader.viewed();
         assert!(viewed >= done.viewed, "views up to {viewed:?} of {:?}", done.viewed);
+        let mut known = Vec::new();
+        reader.keys(Hour(0), &mut |key| known.push(key)).expect("the keys can be read");
+        known.extend(keys(&rows, viewed));
+        assert_eq!(known, keys(&rows, Position(0)), "the views and the tail know all keys");
         let found = verify(&*reader).expect("it can be verified");
         assert_eq!(found.damage, [], "damage");
         count
     }
+}
+
+/// The keys in rows that begin behind a position.
+fn keys(rows: &[ReadRow], behind: Position) -> Vec<KeyRow> {
+    let rows = rows.iter().filter(|row| row.position > behind);
+    let events = rows.flat_map(|row| row.events.iter().map(|event| (row.job, event)));
+    let key = |(job, event): (JobId, &Recorded)| {
+        let key = **event.key.as_ref()?;
+        Some(KeyRow { hour: Hour::of(event.time), key, job })
+    };
+    events.filter_map(key).collect()
 }
 
 /// Makes the next row of a job: some events, some of them with a value.
@@ -202,7 +233,10 @@ fn row(random: &mut fastrand::Rng, job: JobId, head: &mut Head, position: Positi
         };
         let time = Timestamp::from_millis(1_700_000_000_000);
         let origin = Origin::ENGINE;
-        events.push(Recorded { seq, time, origin, leads: seq == 1, key: None, event });
+        let name = format!("{seq} of {job}");
+        let key = IdempotencyKey::new("work", "/", &name, &[]);
+        let key = random.bool().then(|| Box::new(key));
+        events.push(Recorded { seq, time, origin, leads: seq == 1, key, event });
     }
     let (mut row, hash) = encode_row(job, head, &events, values).unwrap();
     row.place(position);

@@ -9,6 +9,7 @@ mod crash;
 mod damage;
 mod durability;
 mod explain;
+mod keys;
 mod leftovers;
 mod limits;
 mod panics;

@@ -5,7 +5,10 @@ mod backend;
 mod disk;
 mod file;
 mod folder;
+mod keys;
+mod mark;
 mod records;
+mod seal;
 mod store;
 mod views;
 

@@ -13,7 +13,8 @@ use super::records::Records;
 use super::views::Views;
 use crate::job::ValueDigest;
 use crate::log::row::reflects;
-use crate::log::{EventLog, JobRow, Link, LogError, LogReader, Position, ReadRow, Row};
+use crate::log::{EventLog, Hour, JobRow, KeyRow, Link, LogError, LogReader};
+use crate::log::{Position, ReadRow, Row, ViewsUpdate};
 
 /// How a store is opened.
 #[derive(Clone)]
@@ -139,10 +140,10 @@ impl EventLog for RedbLog {
         })
     }
 
-    fn checkpoint(&mut self, rows: &[JobRow], upto: Position) -> Result<(), LogError> {
+    fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError> {
         self.write(|log| {
-            reflects(upto, log.store.records.next())?;
-            log.store.views.checkpoint(rows, upto)
+            reflects(update.upto, log.store.records.next())?;
+            log.store.views.checkpoint(update)
         })
     }
 
@@ -217,5 +218,9 @@ impl LogReader for Store {
 
     fn open_rows(&self) -> Result<Vec<JobRow>, LogError> {
         self.views.open_rows()
+    }
+
+    fn keys(&self, since: Hour, take: &mut dyn FnMut(KeyRow)) -> Result<(), LogError> {
+        self.views.keys(since, take)
     }
 }

@@ -5,14 +5,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use ::redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
-use ::redb::{ReadOnlyTable, TableDefinition};
+use ::redb::{ReadOnlyTable, ReadableTableMetadata, TableDefinition};
 use annals_tasks_sdk::JobId;
 
 use super::disk::Volume;
 use super::file::{self, Notice, Notify, Trouble, damaged, guard, io_error};
-use crate::log::{JobRow, LogError, Position, codec, v1::JobRowV1};
+use super::keys;
+use super::mark::Mark;
+use super::seal::{seal, unseal};
+use crate::log::{Hour, JobRow, KeyRow, LogError, Position, ViewsUpdate, codec, v1::JobRowV1};
 
-/// One row: up to which position the views reflect the records.
+/// One row: their mark.
 const VIEWED: TableDefinition<'_, u8, &[u8]> = TableDefinition::new("viewed");
 
 /// The row of each job.
@@ -20,9 +23,6 @@ const JOBS: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("jobs");
 
 /// The jobs that have not ended.
 const OPEN: TableDefinition<'_, u128, ()> = TableDefinition::new("open");
-
-/// Another version is no error: the views are rebuilt.
-const VERSION: u8 = 1;
 
 pub(super) struct Views {
     volume: Volume,
@@ -38,7 +38,7 @@ pub(super) struct Views {
 /// Makes a file of empty views.
 pub(super) fn create(volume: &Volume, path: &Path) -> Result<(), LogError> {
     file::create(volume, path, |transaction| {
-        transaction.open_table(VIEWED)?.insert(0, seal(0, &0_u64.to_le_bytes()).as_slice())?;
+        transaction.open_table(VIEWED)?.insert(0, Mark::default().seal().as_slice())?;
         transaction.open_table(JOBS)?;
         transaction.open_table(OPEN)?;
         Ok(())
@@ -78,7 +78,9 @@ impl Views {
         let (viewed, open) = guard(&path, || {
             let transaction = database.begin_read()?;
             // One of these that is damaged would stop the start.
-            Ok((viewed(&transaction, &path)?, open_rows(&transaction, &path)?))
+            let mark = mark(&transaction, &path)?;
+            keys::each(&transaction, &path, &mark, Hour(i64::MIN), &mut |_| {})?;
+            Ok((mark.upto.0, open_rows(&transaction, &path, &mark)?))
         })?;
         let (viewed, open) = (AtomicU64::new(viewed), Mutex::new(Some(open)));
         let (volume, database) = (volume.clone(), RwLock::new(Some(database)));
@@ -90,7 +92,8 @@ impl Views {
     }
 
     /// Replaces rows. Such commits are few, so each is one that needs no repair after a crash.
-    pub(super) fn checkpoint(&self, rows: &[JobRow], upto: Position) -> Result<(), LogError> {
+    pub(super) fn checkpoint(&self, update: &ViewsUpdate) -> Result<(), LogError> {
+        let ViewsUpdate { rows, keys, keys_since, upto } = update;
         let mut sorted: Vec<&JobRow> = rows.iter().collect();
         sorted.sort_by_key(|row| row.job);
         self.take_open();
@@ -109,9 +112,14 @@ impl Views {
                         open.insert(id, ())?;
                     }
                 }
-                let viewed = seal(0, &upto.0.to_le_bytes());
-                transaction.open_table(VIEWED)?.insert(0, viewed.as_slice())?;
+                let mut viewed = transaction.open_table(VIEWED)?;
+                let mut mark = mark_in(&viewed, &self.path)?;
+                mark.upto = *upto;
+                mark.open = open.len()?;
+                mark.count(keys, *keys_since);
+                viewed.insert(0, mark.seal().as_slice())?;
             }
+            keys::put(&transaction, keys, *keys_since)?;
             Ok(transaction.commit()?)
         })?;
         self.viewed.store(upto.0, Ordering::Release);
@@ -175,7 +183,17 @@ impl Views {
         if let Some(rows) = self.take_open() {
             return Ok(rows);
         }
-        self.read(|transaction| open_rows(transaction, &self.path))
+        self.read(|transaction| {
+            let mark = mark(transaction, &self.path)?;
+            open_rows(transaction, &self.path, &mark)
+        })
+    }
+
+    pub(super) fn keys(&self, since: Hour, take: &mut dyn FnMut(KeyRow)) -> Result<(), LogError> {
+        self.read(|transaction| {
+            let mark = mark(transaction, &self.path)?;
+            keys::each(transaction, &self.path, &mark, since, take)
+        })
     }
 
     fn take_open(&self) -> Option<Vec<JobRow>> {
@@ -183,17 +201,22 @@ impl Views {
     }
 }
 
-fn viewed(transaction: &ReadTransaction, path: &Path) -> Result<u64, Trouble> {
-    let table = transaction.open_table(VIEWED)?;
-    let row = table.get(0)?;
-    let number = row.as_ref().and_then(|bytes| unseal(0, bytes.value()));
-    match number.and_then(|number| number.try_into().ok()) {
-        Some(number) => Ok(u64::from_le_bytes(number)),
+fn mark(transaction: &ReadTransaction, path: &Path) -> Result<Mark, Trouble> {
+    mark_in(&transaction.open_table(VIEWED)?, path)
+}
+
+fn mark_in(table: &impl ReadableTable<u8, &'static [u8]>, path: &Path) -> Result<Mark, Trouble> {
+    match table.get(0)?.and_then(|sealed| Mark::unseal(sealed.value())) {
+        Some(mark) => Ok(mark),
         None => Ok(damaged(path, "they do not say which records they reflect")?),
     }
 }
 
-fn open_rows(transaction: &ReadTransaction, path: &Path) -> Result<Vec<JobRow>, Trouble> {
+fn open_rows(
+    transaction: &ReadTransaction,
+    path: &Path,
+    mark: &Mark,
+) -> Result<Vec<JobRow>, Trouble> {
     let jobs: ReadOnlyTable<u128, &[u8]> = transaction.open_table(JOBS)?;
     let mut rows = Vec::new();
     for entry in transaction.open_table(OPEN)?.iter()? {
@@ -202,6 +225,12 @@ fn open_rows(transaction: &ReadTransaction, path: &Path) -> Result<Vec<JobRow>, 
             Some(bytes) => rows.push(decode(id, bytes.value(), path)?),
             None => damaged(path, "a job that has not ended has no row")?,
         }
+    }
+    if rows.len() as u64 != mark.open {
+        damaged(
+            path,
+            format!("they name {} of {} jobs that have not ended", rows.len(), mark.open),
+        )?;
     }
     Ok(rows)
 }
@@ -250,27 +279,4 @@ fn decode(id: u128, sealed: &[u8], path: &Path) -> Result<JobRow, LogError> {
         || damaged(path, format!("the row of job {} is damaged", JobId::from_u128(id))),
         |row| Ok(row.into()),
     )
-}
-
-/// Puts version and checksum before the bytes of a row. The checksum covers the key as well, so
-/// that no row is taken for another one.
-fn seal(key: u128, bytes: &[u8]) -> Vec<u8> {
-    let mut sealed = Vec::with_capacity(9 + bytes.len());
-    sealed.push(VERSION);
-    sealed.extend_from_slice(&checksum(key, bytes));
-    sealed.extend_from_slice(bytes);
-    sealed
-}
-
-fn unseal(key: u128, sealed: &[u8]) -> Option<&[u8]> {
-    let (head, bytes) = sealed.split_at_checked(9)?;
-    (head[0] == VERSION && head[1..] == checksum(key, bytes)).then_some(bytes)
-}
-
-fn checksum(key: u128, bytes: &[u8]) -> [u8; 8] {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&[VERSION]).update(&key.to_le_bytes()).update(bytes);
-    let mut sum = [0; 8];
-    sum.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
-    sum
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use annals_tasks_sdk::JobId;
 
 use super::samples;
-use super::{Job, fill, small};
+use super::{Job, fill, small, viewing};
 use crate::job::{Event, JobStatus, TaskNumber};
 use crate::log::redb::{Options, RedbLog};
 use crate::log::{
@@ -16,7 +16,7 @@ use crate::log::{
 };
 
 /// A place where a log lives.
-trait Place {
+pub(super) trait Place {
     /// Opens the log; the one that was opened before is gone.
     fn open(&self) -> Box<dyn EventLog>;
 }
@@ -46,7 +46,7 @@ impl Folder {
 }
 
 /// Runs a law on all stores; in the last one nearly every row begins a new file.
-fn everywhere(law: impl Fn(&dyn Place)) {
+pub(super) fn everywhere(law: impl Fn(&dyn Place)) {
     law(&MemoryDisk::new());
     for roll_bytes in [128 << 20, 300] {
         law(&Folder { dir: tempfile::tempdir().unwrap(), roll_bytes });
@@ -118,7 +118,7 @@ fn rows_out_of_order_are_refused_and_poison_the_handle() {
         let again = log.append(&[Job::new(3).row(9, &[small(1)])]);
         assert!(matches!(again, Err(LogError::Poisoned)));
         assert!(matches!(log.idle(), Err(LogError::Poisoned)));
-        assert!(matches!(log.checkpoint(&[], Position(1)), Err(LogError::Poisoned)));
+        assert!(matches!(log.checkpoint(&viewing(&[], Position(1))), Err(LogError::Poisoned)));
         // What was durable before can still be read.
         assert_eq!(log.reader().rows(Position(1), 10).unwrap().len(), 3);
         assert!(matches!(log.close(), Err(LogError::Poisoned)));
@@ -164,8 +164,8 @@ fn views_are_replaced_and_know_the_open_jobs() {
         let jobs: Vec<Job> = (1..=3).map(|id| fill(&mut *log, id, id_range(id))).collect();
         assert_eq!(log.reader().viewed(), Position(0));
         let rows: Vec<_> = jobs.iter().map(|job| job.view(JobStatus::Running)).collect();
-        log.checkpoint(&rows, Position(5)).unwrap();
-        log.checkpoint(&[jobs[1].view(JobStatus::Completed)], Position(6)).unwrap();
+        log.checkpoint(&viewing(&rows, Position(5))).unwrap();
+        log.checkpoint(&viewing(&[jobs[1].view(JobStatus::Completed)], Position(6))).unwrap();
         drop(log);
         let mut log = place.open();
         let reader = log.reader();
@@ -179,10 +179,10 @@ fn views_are_replaced_and_know_the_open_jobs() {
         assert_eq!(reader.job_row(jobs[0].id).unwrap(), Some(rows[0].clone()));
         assert_eq!(reader.job_row(JobId::from_u128(9)).unwrap(), None);
         // A job that is executed again is open again.
-        log.checkpoint(&[jobs[1].view(JobStatus::Pending)], Position(6)).unwrap();
+        log.checkpoint(&viewing(&[jobs[1].view(JobStatus::Pending)], Position(6))).unwrap();
         assert_eq!(ids(reader.open_rows().unwrap()), [1, 2, 3]);
         // Views that are ahead of the records are refused.
-        let ahead = log.checkpoint(&[], Position(7)).unwrap_err();
+        let ahead = log.checkpoint(&viewing(&[], Position(7))).unwrap_err();
         assert!(matches!(ahead, LogError::Ahead { upto: 7, next: 7 }), "{ahead}");
     });
 }
@@ -259,8 +259,11 @@ fn an_audit_counts_what_there_is() {
         let mut log = place.open();
         let one = fill(&mut *log, 1, 1..=40);
         let two = fill(&mut *log, 2, 50..=60);
-        log.checkpoint(&[one.view(JobStatus::Running), two.view(JobStatus::Failed)], Position(60))
-            .unwrap();
+        log.checkpoint(&viewing(
+            &[one.view(JobStatus::Running), two.view(JobStatus::Failed)],
+            Position(60),
+        ))
+        .unwrap();
         let found = verify(&*log.reader()).unwrap();
         assert_eq!((found.rows, found.events, found.jobs, found.free), (51, 51, 2, 9));
         assert_eq!(found.damage, []);
@@ -278,7 +281,7 @@ fn an_audit_finds_rows_that_are_missing() {
         log.append(&[after]).unwrap();
         let mut other = fill(&mut *log, 2, 5..=6);
         other.row(7, &[small(1)]);
-        log.checkpoint(&[other.view(JobStatus::Running)], Position(6)).unwrap();
+        log.checkpoint(&viewing(&[other.view(JobStatus::Running)], Position(6))).unwrap();
         let found = verify(&*log.reader()).unwrap();
         let places: Vec<_> =
             found.damage.iter().map(|damage| (damage.position, damage.job)).collect();
@@ -371,7 +374,7 @@ fn random_use_keeps_everything() {
                 2 => {
                     let rows: Vec<_> =
                         jobs.values().map(|job| job.view(JobStatus::Running)).collect();
-                    log.checkpoint(&rows, Position(next - 1)).unwrap();
+                    log.checkpoint(&viewing(&rows, Position(next - 1))).unwrap();
                 }
                 _ => {}
             }

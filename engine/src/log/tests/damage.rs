@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::redb::{Place, names, open_tiny, rows};
-use super::{Job, fill};
+use super::{Job, fill, viewing};
 use crate::job::JobStatus;
 use crate::log::{EventLog, LogError, Position, verify};
 
@@ -12,7 +12,7 @@ fn views_that_are_lost_or_damaged_are_begun_anew() {
     let place = Place::new();
     let mut log = place.open().unwrap();
     let job = fill(&mut log, 1, 1..=3);
-    log.checkpoint(&[job.view(JobStatus::Running)], Position(3)).unwrap();
+    log.checkpoint(&viewing(&[job.view(JobStatus::Running)], Position(3))).unwrap();
     drop(log);
     let empty = |place: &Place| {
         let log = place.open().unwrap();
@@ -43,7 +43,7 @@ fn flipped(whole: &[u8], used: &[usize], random: &mut fastrand::Rng) -> Vec<u8> 
 }
 
 /// Runs `check` on a store again and again, each time with another bit of a file flipped.
-fn with_flips(place: &Place, name: &str, seed: u64, mut check: impl FnMut(&Place)) {
+pub(super) fn with_flips(place: &Place, name: &str, seed: u64, mut check: impl FnMut(&Place)) {
     let mut random = fastrand::Rng::with_seed(seed);
     let whole = fs::read(place.file(name)).unwrap();
     let used: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] != 0).collect();
@@ -60,7 +60,7 @@ fn flipped_bits_in_records_are_told() {
     let place = Place::new();
     let mut log = place.open().unwrap();
     let job = fill(&mut log, 1, 1..=200);
-    log.checkpoint(&[job.view(JobStatus::Running)], Position(200)).unwrap();
+    log.checkpoint(&viewing(&[job.view(JobStatus::Running)], Position(200))).unwrap();
     let expected = rows(&log);
     drop(log);
     let mut told = 0;
@@ -95,7 +95,7 @@ fn flipped_bits_in_views_are_never_served() {
             job.view(if open { JobStatus::Running } else { JobStatus::Completed })
         })
         .collect();
-    log.checkpoint(&views, Position(60)).unwrap();
+    log.checkpoint(&viewing(&views, Position(60))).unwrap();
     drop(log);
     with_flips(&place, "views.redb", 6, |damaged| {
         let log = damaged.open().unwrap();

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use annals_tasks_sdk::{JobId, Timestamp};
 
 use super::samples;
-use crate::job::{Event, Origin, Recorded};
+use crate::job::{Event, IdempotencyKey, Origin, Recorded};
 use crate::log::{Head, Position, decode_row, encode_row, types, v1};
 
 fn folder() -> PathBuf {
@@ -79,6 +79,30 @@ fn every_stored_payload_still_decodes() {
         }
     }
     assert_eq!(decoded, samples::events().len());
+}
+
+#[test]
+fn a_row_with_a_key_is_as_it_was() {
+    let origin = Origin { reason: Some("again".into()), ..Origin::actor("ada") };
+    let keyed = |seq, origin, key: Option<IdempotencyKey>| Recorded {
+        seq,
+        time: Timestamp::from_millis(1_700_000_000_000),
+        origin,
+        leads: key.is_some(),
+        key: key.map(Box::new),
+        event: Event::JobReopened { held: false },
+    };
+    let key = |name| IdempotencyKey::new("ada", "/api/v1/jobs", name, br#"{"paused": false}"#);
+    let events = [
+        keyed(1, Origin::ENGINE, Some(key("one"))),
+        keyed(2, Origin::ENGINE, None),
+        keyed(3, origin, Some(key("other"))),
+    ];
+    let job = JobId::from_u128(0x0197_f0c2_7b3e_7c11_9f0e_1d2c_3b4a_5968);
+    let (mut row, hash) = encode_row(job, &Head::default(), &events, Vec::new()).unwrap();
+    row.place(Position(80));
+    check("row_format_1_keys.txt", &sample(&row.bytes, &hex(&hash)));
+    assert_eq!(decode_row(Position(80), &row.bytes).unwrap().events, events);
 }
 
 /// Who caused an event, in every combination of what may be left out.

@@ -8,8 +8,8 @@ use annals_tasks_sdk::JobId;
 use super::{Job, small};
 use crate::job::ValueDigest;
 use crate::log::{
-    EventLog, JobRow, Link, LogError, LogReader, MemoryDisk, PageLimit, Position, ReadRow,
-    Waypoints, history, history_page,
+    EventLog, Hour, JobRow, KeyRow, Link, LogError, LogReader, MemoryDisk, PageLimit, Position,
+    ReadRow, Waypoints, history, history_page,
 };
 
 const ROWS: u64 = 3_000;
@@ -53,6 +53,9 @@ impl LogReader for Counting {
     }
     fn open_rows(&self) -> Result<Vec<JobRow>, LogError> {
         self.reader.open_rows()
+    }
+    fn keys(&self, since: Hour, take: &mut dyn FnMut(KeyRow)) -> Result<(), LogError> {
+        self.reader.keys(since, take)
     }
 }
 

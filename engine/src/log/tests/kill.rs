@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::{Job, small};
+use super::{Job, small, viewing};
 use crate::job::JobStatus;
 use crate::log::redb::{Options, RedbLog};
 use crate::log::{EventLog, LogReader, Position, history, verify};
@@ -45,7 +45,9 @@ fn appends_until_it_is_killed() {
         log.append(&[job.row(first, &[small(1), small(2), small(3)])]).unwrap();
         println!("durable {}", first + 2);
         match first % 7 {
-            0 => log.checkpoint(&[job.view(JobStatus::Running)], Position(first)).unwrap(),
+            0 => {
+                log.checkpoint(&viewing(&[job.view(JobStatus::Running)], Position(first))).unwrap();
+            }
             1 => log.idle().unwrap(),
             _ => {}
         }

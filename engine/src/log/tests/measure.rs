@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use annals_tasks_sdk::{Exit, Payload};
 
-use super::{Job, small};
+use super::{Job, small, viewing};
 use crate::job::{Event, JobStatus, LogSize, TaskNumber};
 use crate::log::redb::{Options, RedbLog};
 use crate::log::{EventLog, Position, Row, decode_row, encode_row, verify};
@@ -101,10 +101,10 @@ fn measure_a_start() {
         log.append(&rows).unwrap();
     }
     let start = Instant::now();
-    log.checkpoint(&views, Position(2 * jobs)).unwrap();
+    log.checkpoint(&viewing(&views, Position(2 * jobs))).unwrap();
     println!("checkpoint of {jobs} jobs: {:.0} ns a job", each(start, jobs));
     let start = Instant::now();
-    log.checkpoint(&views[..100], Position(2 * jobs)).unwrap();
+    log.checkpoint(&viewing(&views[..100], Position(2 * jobs))).unwrap();
     println!("checkpoint of 100 jobs: {:?}", start.elapsed());
     drop(log);
     let start = Instant::now();

@@ -5,6 +5,7 @@ mod conformance;
 mod damage;
 mod golden;
 mod history;
+mod keys;
 mod kill;
 mod measure;
 mod redb;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 use annals_tasks_sdk::{JobId, Timestamp};
 
-use super::{EventLog, Head, JobRow, Position, Row, encode_row};
+use super::{EventLog, Head, Hour, JobRow, Position, Row, ViewsUpdate, encode_row};
 use crate::job::{Event, JobStatus, Origin, Recorded, TaskNumber};
 
 /// A job whose rows are made by hand.
@@ -60,6 +61,11 @@ impl Job {
     fn view(&self, status: JobStatus) -> JobRow {
         JobRow { job: self.id, head: self.head, status, ..samples::job_row() }
     }
+}
+
+/// What the views are to take in, without keys.
+fn viewing(rows: &[JobRow], upto: Position) -> ViewsUpdate {
+    ViewsUpdate { rows: rows.to_vec(), keys: Vec::new(), keys_since: Hour(i64::MIN), upto }
 }
 
 /// An event that is as small as most are.

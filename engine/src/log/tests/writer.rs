@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::{Job, small};
+use super::{Job, small, viewing};
 use crate::job::{Event, JobStatus};
 use crate::log::{
-    Committer, Done, Durable, EventLog, Fault, JobRow, LogError, LogReader, MemoryDisk, Position,
-    Row, Stopped, Ticket, Worked, Writer, encode_row,
+    Committer, Done, Durable, EventLog, Fault, LogError, LogReader, MemoryDisk, Position, Row,
+    Stopped, Ticket, ViewsUpdate, Worked, Writer, encode_row,
 };
 
 type Answers = Arc<Mutex<Vec<(usize, Option<Ticket>)>>>;
@@ -82,7 +82,7 @@ fn a_checkpoint_waits_for_the_rows_before_it() {
     let disk = MemoryDisk::new();
     let (writer, mut committer, _) = by_hand(&disk);
     writer.submit(0, &mut [row(&Job::new(1), 1)]).unwrap();
-    writer.checkpoint(vec![Job::new(1).view(JobStatus::Running)], Position(1)).unwrap();
+    writer.checkpoint(viewing(&[Job::new(1).view(JobStatus::Running)], Position(1))).unwrap();
     writer.submit(0, &mut [row(&Job::new(2), 1)]).unwrap();
     let mut seen = Vec::new();
     while committer.commit_next() == Worked::Committed {
@@ -108,7 +108,7 @@ fn a_failure_ends_everything() {
         assert_eq!(take(&answers), [(0, None), (1, None), (2, None)]);
         let refused = writer.submit(1, &mut [row(&Job::new(4), 1)]).unwrap_err();
         assert!(refused.to_string().ends_with("memory: a fault was injected"), "{refused}");
-        assert!(writer.checkpoint(Vec::new(), Position(1)).is_err());
+        assert!(writer.checkpoint(viewing(&[], Position(1))).is_err());
         assert_eq!(committer.commit_next(), Worked::Ended);
         assert!(writer.close().is_err());
         assert_eq!(take(&answers), []);
@@ -184,8 +184,8 @@ impl EventLog for Counted {
         self.0.append(rows)
     }
 
-    fn checkpoint(&mut self, rows: &[JobRow], upto: Position) -> Result<(), LogError> {
-        self.0.checkpoint(rows, upto)
+    fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError> {
+        self.0.checkpoint(update)
     }
 
     fn idle(&mut self) -> Result<(), LogError> {

@@ -3,18 +3,18 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 
-use annals_engine::Ask;
 use annals_engine::job::{AttemptOutcome, Command, Event, Origin};
 use annals_engine::log::Fault;
 use annals_engine::runtime::{
-    CommandError, Engine, EngineError, JobError, StartError, Submission, SubmitError,
+    CommandError, Engine, EngineError, JobError, Logged, StartError, Submission, SubmitError,
 };
+use annals_engine::{Ask, IdempotencyKey};
 use annals_tasks_sdk::JobId;
 use tokio::task::JoinSet;
 
 use super::super::support::{Store, World, laws, plan, within};
 use super::client::{Client, Shared, drive};
-use super::scripts::all;
+use super::scripts::{Script, all};
 use super::tasks::Ledger;
 
 /// What happens in any job that can happen without a crash.
@@ -61,12 +61,11 @@ pub(super) async fn round(
 ) -> u32 {
     let mut world = World::new(store);
     let ledger = Ledger::new();
-    let clients: Vec<Shared> = all()
-        .into_iter()
-        .map(|script| {
-            Arc::new(Mutex::new(Client { script, place: 0, job: None, record: Vec::new() }))
-        })
-        .collect();
+    // Each script with and without keys, in turn.
+    let first = fault.map_or(0, |(n, _)| n);
+    let client = |(script, n): (Script, u64)| Client::new(script, n % 2 == 0);
+    let clients = all().into_iter().zip(first..).map(client);
+    let clients: Vec<Shared> = clients.map(|client| Arc::new(Mutex::new(client))).collect();
     if let Some((n, fault)) = fault {
         world.gate.fail(n, fault);
     }
@@ -153,9 +152,10 @@ async fn last_life(world: &World, ledger: &Ledger, clients: &[Shared], loops: us
     let mut jobs = HashSet::new();
     let mut started = HashSet::new();
     for client in clients {
-        let (id, ends, record) = {
+        let (id, ends, record, key) = {
             let client = client.lock().unwrap();
-            (client.job.expect("it was submitted"), client.script.ends, client.record.clone())
+            let id = client.job.expect("it was submitted");
+            (id, client.script.ends, client.record.clone(), client.key())
         };
         assert!(jobs.insert(id), "each client has a job of its own");
         let job = engine.job(id);
@@ -163,6 +163,7 @@ async fn last_life(world: &World, ledger: &Ledger, clients: &[Shared], loops: us
         let end = laws(&job).await;
         ends(&end);
         let history = within(job.history(0, usize::MAX)).await.unwrap();
+        check_keys(&history, key);
         for acknowledged in &record {
             let place = usize::try_from(acknowledged.seq).unwrap() - 1;
             assert_eq!(history[place].recorded, *acknowledged, "what was acknowledged holds");
@@ -187,6 +188,16 @@ async fn last_life(world: &World, ledger: &Ledger, clients: &[Shared], loops: us
     let listed = within(engine.jobs(None, 1000)).await.unwrap();
     assert_eq!(listed.iter().map(|row| row.job).collect::<HashSet<JobId>>(), jobs, "none twice");
     within(engine.shutdown()).await.expect("it ends in good order");
+}
+
+/// The submission has its key, and nothing was done twice under one key.
+fn check_keys(history: &[Logged], submitted: Option<IdempotencyKey>) {
+    let keys = history.iter().map(|logged| logged.recorded.key.as_deref().copied());
+    assert_eq!(keys.clone().next(), Some(submitted));
+    let mut seen = HashSet::new();
+    for key in keys.flatten() {
+        assert!(seen.insert(key), "one key, two events");
+    }
 }
 
 /// What ran was in the log before, and what was in the log ran or was lost.

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use annals_engine::job::ValueDigest;
-use annals_engine::log::{EventLog, Fault, JobRow, LogError, LogReader, Position, ReadRow, Row};
+use annals_engine::log::{EventLog, Fault, Hour, JobRow, KeyRow, LogError, LogReader, Position};
+use annals_engine::log::{ReadRow, Row, ViewsUpdate};
 use annals_tasks_sdk::JobId;
 
 use super::{Gate, Reads, WatchedReader};
@@ -133,8 +134,8 @@ impl EventLog for Watched {
         if fault == Some(Fault::After) { Err(self.die()) } else { Ok(()) }
     }
 
-    fn checkpoint(&mut self, rows: &[JobRow], upto: Position) -> Result<(), LogError> {
-        self.log.checkpoint(rows, upto)
+    fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError> {
+        self.log.checkpoint(update)
     }
 
     fn idle(&mut self) -> Result<(), LogError> {
@@ -164,8 +165,8 @@ impl EventLog for Tampered {
         self.log.append(rows)
     }
 
-    fn checkpoint(&mut self, rows: &[JobRow], upto: Position) -> Result<(), LogError> {
-        self.log.checkpoint(rows, upto)
+    fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError> {
+        self.log.checkpoint(update)
     }
 
     fn idle(&mut self) -> Result<(), LogError> {
@@ -227,5 +228,9 @@ impl LogReader for TamperedReader {
 
     fn open_rows(&self) -> Result<Vec<JobRow>, LogError> {
         self.0.open_rows()
+    }
+
+    fn keys(&self, since: Hour, take: &mut dyn FnMut(KeyRow)) -> Result<(), LogError> {
+        self.0.keys(since, take)
     }
 }

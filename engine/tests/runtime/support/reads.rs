@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use annals_engine::job::ValueDigest;
-use annals_engine::log::{JobRow, Link, LogError, LogReader, Position, ReadRow};
+use annals_engine::log::{Hour, JobRow, KeyRow, Link, LogError, LogReader, Position, ReadRow};
 use annals_tasks_sdk::JobId;
 
 use super::{Gate, Tally};
@@ -140,5 +140,9 @@ impl LogReader for WatchedReader {
 
     fn open_rows(&self) -> Result<Vec<JobRow>, LogError> {
         self.reader.open_rows()
+    }
+
+    fn keys(&self, since: Hour, take: &mut dyn FnMut(KeyRow)) -> Result<(), LogError> {
+        self.reader.keys(since, take)
     }
 }

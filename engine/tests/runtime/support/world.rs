@@ -82,6 +82,14 @@ impl World {
         self.engine().clock(clock.clone())
     }
 
+    /// Loses the views, as a damaged file of them would; no engine is on the store.
+    pub(crate) fn lose_views(&self) {
+        match self.store {
+            Store::Memory => self.disk.lose_views(),
+            Store::Disk => std::fs::remove_file(self.folder.join("views.redb")).unwrap(),
+        }
+    }
+
     /// Goes on with what the last fault left on the disk.
     pub(crate) fn bury(&mut self) {
         if let Some(folder) = self.gate.died() {
