@@ -12,8 +12,8 @@ use annals_tasks_sdk::{JobId, TaskId};
 use tokio::task::JoinSet;
 
 use super::support::{
-    Gate, HandClock, Store, World, kill, laws, loops, plan, plan_of, submit, until, until_viewed,
-    within,
+    Gate, HandClock, Store, World, almost, kill, laws, loops, plan, plan_of, submit, until,
+    until_viewed, within,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -307,11 +307,11 @@ async fn keys_are_forgotten_by_the_hour() {
         let mut engine = start().await.unwrap();
         // The clock begins at the beginning of an hour.
         accept(&engine, key("first")).await;
-        clock.advance(HOUR - Duration::from_millis(1));
+        clock.advance(almost(HOUR));
         accept(&engine, key("second")).await;
         clock.advance(Duration::from_millis(1));
         accept(&engine, key("third")).await;
-        clock.advance(HOUR * 2 - Duration::from_millis(1));
+        clock.advance(almost(HOUR * 2));
         for name in ["first", "second", "third"] {
             assert!(accept(&engine, key(name)).await.replayed, "{name}");
         }

@@ -100,7 +100,9 @@ async fn what_is_registered_is_listed() {
     let engine = within(world.engine().task(task("work"), nothing).start()).await.unwrap();
     let kinds = engine.kinds();
     let listed: Vec<_> = kinds.iter().map(|kind| (kind.name.as_str(), kind.pool)).collect();
-    assert_eq!(listed, [("noop", Some("default")), ("sleep", None), ("work", Some("default"))]);
+    assert!(listed.is_sorted());
+    let some = [("noop", Some("default")), ("sleep", None), ("work", Some("default"))];
+    assert!(some.iter().all(|kind| listed.contains(kind)), "{listed:?}");
     assert!(engine.workflows().is_empty());
 }
 
