@@ -78,7 +78,6 @@ impl Loop {
     /// of them must not wait for ever. The other loops stop too, as after a failed write.
     pub(super) fn on_panic(&mut self) {
         self.shared.fail(EngineError::Panicked);
-        self.shared.resting.close();
         self.shared.tell_all(|| Message::Durable(Durable::Failed(Arc::new(LogError::Closed))));
         for entry in self.entries.values() {
             if let Entry::Loaded(executor) = entry {

@@ -369,7 +369,6 @@ impl Inner {
             let _ = thread.join();
         }
         self.shared.loads.close();
-        self.shared.resting.close();
         if let Some(tasks) = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take() {
             tasks.shutdown_background();
         }

@@ -67,7 +67,6 @@ impl Loop {
         let id = executor.job.id();
         // What is parked or has ended had nothing alive.
         executor.recovered = self.shared.settings.dispatches;
-        executor.changed = self.rows.has_changed(id);
         self.entries.insert(id, Entry::Loaded(Box::new(executor)));
         self.loaded += 1;
         // Where nothing else keeps it, the end of the turn lets go of it again.

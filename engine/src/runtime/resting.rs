@@ -33,7 +33,6 @@ struct Kept {
     by_use: BTreeMap<u64, JobId>,
     uses: u64,
     bytes: usize,
-    closed: bool,
 }
 
 #[derive(Debug)]
@@ -74,9 +73,6 @@ impl Resting {
         }
         let mut evicted = Vec::new();
         let mut kept = self.kept();
-        if kept.closed {
-            return;
-        }
         evicted.extend(kept.remove(id));
         kept.uses += 1;
         let used = kept.uses;
@@ -89,13 +85,6 @@ impl Resting {
             evicted.extend(kept.remove(oldest));
         }
         // To free a large job takes its time, in which others may look.
-        drop(kept);
-    }
-
-    /// Lets go of all, and keeps nothing more: nothing is answered any more.
-    pub(super) fn close(&self) {
-        let kept = std::mem::take(&mut *self.kept());
-        self.kept().closed = true;
         drop(kept);
     }
 }
@@ -173,15 +162,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_away_or_closed_is_not_there() {
+    fn what_was_taken_away_is_not_there() {
         let (resting, id) = (Resting::new(100_000), JobId::from_u128(1));
         put(&resting, job(1, 100));
         assert!(resting.take(id).is_some_and(|(job, _)| job.id() == id));
         assert!(resting.take(id).is_none() && resting.get(id).is_none());
-        put(&resting, job(1, 100));
-        resting.close();
-        assert!(resting.get(id).is_none());
-        put(&resting, job(1, 100));
-        assert!(resting.get(id).is_none());
     }
 }

@@ -34,10 +34,6 @@ impl Rows {
         self.changed.insert(id);
     }
 
-    pub(super) fn has_changed(&self, id: JobId) -> bool {
-        self.changed.contains(&id)
-    }
-
     /// Keeps the row of a changed job that is not loaded.
     pub(super) fn keep(&mut self, row: JobRow) {
         self.changed.insert(row.job);

@@ -401,7 +401,6 @@ impl Loop {
         self.overdue.clear();
         self.due_loads = 0;
         self.watchers = Watchers::default();
-        self.shared.resting.close();
         // Attempts whose start did not become durable never come to life.
         self.live = self.orphans.len();
         for entry in self.entries.values() {

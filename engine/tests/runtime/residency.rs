@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 use super::support::{
     HandClock, Store, World, execute, kill, laws, loops, pause, plan, status_of, submit, task,
-    until, until_viewed, within,
+    until, until_listed_as_ended, until_viewed, within,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -95,21 +95,6 @@ async fn answers(asked: Vec<Asked>) -> Vec<Result<u64, CommandError>> {
 async fn another_job_runs(engine: &Engine) {
     let other = submit(engine, plan(r#"{"id": "a", "kind": "noop"}"#)).await;
     within(other.ended()).await.unwrap();
-}
-
-/// Waits until the list shows that a job has ended. To ask for the job would load it.
-async fn until_listed_as_ended(engine: &Engine, id: JobId) {
-    within(async {
-        loop {
-            let rows = engine.jobs(None, usize::MAX).await.unwrap();
-            let row = rows.iter().find(|row| row.job == id).expect("it is listed");
-            if row.status.is_ended() {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

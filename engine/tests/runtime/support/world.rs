@@ -10,7 +10,7 @@ use annals_engine::log::{EventLog, MemoryDisk, Options, Position, RedbLog};
 use annals_engine::runtime::{Builder, Engine, JobHandle, Snapshot, Submission};
 use annals_engine::{Ask, runtime::CommandError};
 use annals_tasks_sdk::plan::{Limits, Plan};
-use annals_tasks_sdk::{Payload, TaskContext, TaskId, TaskKind, TaskResult};
+use annals_tasks_sdk::{JobId, Payload, TaskContext, TaskId, TaskKind, TaskResult};
 use tempfile::TempDir;
 
 use super::{Gate, HandClock, LogGate, Reads, Tally, Watched};
@@ -241,6 +241,21 @@ pub(crate) async fn until_viewed(engine: &Engine) {
             // Each job adds events, which makes the next checkpoint due.
             let job = submit(engine, plan(r#"{"id": "a", "kind": "noop"}"#)).await;
             job.ended().await.unwrap();
+        }
+    })
+    .await;
+}
+
+/// Waits until the list shows that a job has ended. To ask for the job would load it.
+pub(crate) async fn until_listed_as_ended(engine: &Engine, id: JobId) {
+    within(async {
+        loop {
+            let rows = engine.jobs(None, usize::MAX).await.unwrap();
+            let row = rows.iter().find(|row| row.job == id).expect("it is listed");
+            if row.status.is_ended() {
+                return;
+            }
+            tokio::task::yield_now().await;
         }
     })
     .await;
