@@ -20,6 +20,7 @@ pub enum SubmitBody {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Plan {
     /// Free text for people, up to 256 characters.
+    #[schema(min_length = 1, max_length = 256)]
     pub name: String,
     /// Free pairs to find jobs by.
     pub labels: Option<BTreeMap<String, String>>,
@@ -31,6 +32,7 @@ pub struct Plan {
     /// it is left out.
     pub output: Option<Value>,
     /// The steps; each needs the one before it unless it says otherwise.
+    #[schema(min_items = 1)]
     pub tasks: Vec<PlannedTask>,
 }
 
@@ -68,6 +70,7 @@ pub struct PlannedTask {
     /// Free text for people.
     pub title: Option<String>,
     /// Which implementation runs it.
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$")]
     pub kind: String,
     /// What that is given, with references to earlier results: `{"$output": TASK}`.
     pub input: Option<Value>,

@@ -71,10 +71,6 @@ struct BatchItem<'a> {
 /// is 202 if there are any. With an `Idempotency-Key` each has a key of its own, made of that and
 /// of its index.
 #[utoipa::path(post, path = "/jobs/batch", operation_id = "submitBatch", tag = "jobs",
-    params(
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat harmless"),
-        ("X-Annals-Actor" = Option<String>, Header, description = "Who asks"),
-    ),
     request_body = Body,
     responses(
         (status = 200, description = "None was accepted", body = Batch),

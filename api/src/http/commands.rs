@@ -73,9 +73,9 @@ impl FromRequest<AppState> for Steering {
 impl Steering {
     /// Reads the command, has it carried out, and says what it did.
     async fn carry_out<B: Body>(self) -> Result<Response, Problem> {
-        let empty = Payload::trusted("{}");
-        let body = self.body.json.as_ref().unwrap_or(&empty);
-        let mut fields = Fields::read(body, B::WHAT, B::KNOWN)?;
+        let said = self.body.json.clone().filter(|body| !body.is_null());
+        let body = said.unwrap_or_else(|| Payload::trusted("{}"));
+        let mut fields = Fields::read(&body, B::WHAT, B::KNOWN)?;
         let (command, Why { reason, expected_seq }) = B::read(&mut fields);
         fields.finish()?;
         let path = format!("/jobs/{}/{}", self.job, B::WHAT);
@@ -174,6 +174,7 @@ impl FromQuery for RemoveQuery {
         ("reason" = Option<String>, Query, description = "Why, for the history"),
         ("expected_seq" = Option<u64>, Query,
             description = "Refuse the command if the job's seq is another"),
+        ("X-Annals-Actor" = Option<String>, Header, description = "Who asks"),
     ))]
 async fn remove(
     TaskPath(job, task): TaskPath,

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use axum::response::Response;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::response::{Response as Described, ResponseBuilder};
-use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Required};
+use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder, Schema, Type};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Required, SchemaFormat};
 use utoipa::{OpenApi as Describe, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -19,6 +19,21 @@ use crate::dto;
 
 /// The tag of operations that are commands: all take and answer the same beside their own.
 const COMMANDS: &str = "commands";
+
+/// What is sent: fields that are not named are refused there.
+const CLOSED: [&str; 11] = [
+    "Plan",
+    "PlannedTask",
+    "Retry",
+    "Backoff",
+    "WorkflowCall",
+    "BatchBody",
+    "ExecuteBody",
+    "CancelBody",
+    "PauseBody",
+    "ResumeBody",
+    "SkipBody",
+];
 
 #[derive(Describe)]
 #[openapi(
@@ -49,17 +64,24 @@ pub(super) fn head() -> OpenApi {
 pub fn document() -> OpenApi {
     let (_, mut document) = super::routes().split_for_parts();
     for item in document.paths.paths.values_mut() {
-        let deletes = item.delete.iter_mut().map(|operation| (operation, false));
-        let posts = item.post.iter_mut().map(|operation| (operation, true));
-        for (operation, posts) in deletes.chain(posts) {
-            if operation.tags.as_ref().is_some_and(|tags| tags.iter().any(|tag| tag == COMMANDS)) {
-                describe_command(operation, posts);
-            }
-        }
+        item.post.iter_mut().for_each(describe_post);
+        [&mut item.post, &mut item.delete].into_iter().flatten().for_each(describe_command);
         let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
         for operation in operations.into_iter().flatten() {
             let responses = &mut operation.responses.responses;
             responses.entry("default".into()).or_insert_with(|| problem().into());
+            for parameter in operation.parameters.iter_mut().flatten() {
+                if let RefOr::T(parameter) = parameter {
+                    refine(parameter);
+                }
+            }
+        }
+    }
+    let schemas = document.components.iter_mut().flat_map(|all| &mut all.schemas);
+    for (name, schema) in schemas {
+        if let (true, RefOr::T(Schema::Object(schema))) = (CLOSED.contains(&name.as_str()), schema)
+        {
+            schema.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
         }
     }
     document
@@ -74,27 +96,29 @@ fn problem() -> Described {
         .build()
 }
 
+/// What all POSTs take.
+fn describe_post(operation: &mut Operation) {
+    let header = |name, about| parameter(name, ParameterIn::Header, about, Type::String);
+    operation.parameters.get_or_insert_default().extend([
+        header("Idempotency-Key", "Makes a repeat harmless").into(),
+        header("X-Annals-Actor", "Who asks").into(),
+    ]);
+}
+
 /// What all commands take and answer.
-fn describe_command(operation: &mut Operation, posts: bool) {
-    let text = || ObjectBuilder::new().schema_type(Type::String);
-    let id = text().format(Some(utoipa::openapi::SchemaFormat::Custom("uuid".into())));
-    let flag = ObjectBuilder::new().schema_type(Type::Boolean);
-    let mut parameters = vec![
-        parameter("id", ParameterIn::Path, "The job's id", id),
-        parameter("dry_run", ParameterIn::Query, "Show what it would do, and do nothing", flag),
-        parameter(
-            "If-Match",
-            ParameterIn::Header,
-            "Refuse the command (412) if the revision in this ETag is not the job's",
-            text(),
-        ),
-        parameter("X-Annals-Actor", ParameterIn::Header, "Who asks", text()),
-    ];
-    if posts {
-        let about = "Makes a repeat harmless";
-        parameters.push(parameter("Idempotency-Key", ParameterIn::Header, about, text()));
+fn describe_command(operation: &mut Operation) {
+    if operation.tags.iter().flatten().all(|tag| tag != COMMANDS) {
+        return;
     }
-    operation.parameters.get_or_insert_default().splice(0..0, parameters.into_iter().map(RefOr::T));
+    let dry_run = "Show what it would do, and do nothing";
+    let if_match = "Refuse the command (412) if the revision in this ETag is not the job's";
+    let parameters = [
+        parameter("id", ParameterIn::Path, "The job's id", Type::String),
+        parameter("dry_run", ParameterIn::Query, dry_run, Type::Boolean),
+        parameter("If-Match", ParameterIn::Header, if_match, Type::String),
+    ];
+    let all = operation.parameters.get_or_insert_default();
+    all.splice(0..0, parameters.into_iter().map(RefOr::T));
     let job = || RefOr::Ref(Ref::from_schema_name(dto::Job::name()));
     let run = RefOr::Ref(Ref::from_schema_name(dto::DryRun::name()));
     let either = OneOfBuilder::new().item(job()).item(run).build();
@@ -104,15 +128,34 @@ fn describe_command(operation: &mut Operation, posts: bool) {
     responses.insert("202".into(), answer("Accepted: the job after it", job()).into());
 }
 
-fn parameter(name: &str, place: ParameterIn, about: &str, schema: ObjectBuilder) -> Parameter {
+fn parameter(name: &str, place: ParameterIn, about: &str, of: Type) -> Parameter {
     let required = matches!(place, ParameterIn::Path);
     ParameterBuilder::new()
         .name(name)
         .parameter_in(place)
         .required(if required { Required::True } else { Required::False })
         .description(Some(about))
-        .schema(Some(Schema::Object(schema.build())))
+        .schema(Some(Schema::Object(ObjectBuilder::new().schema_type(of).build())))
         .build()
+}
+
+/// Says of parameters what their types do not: who generates clients or tests wants to know.
+fn refine(parameter: &mut Parameter) {
+    let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema else { return };
+    let pattern = match parameter.name.as_str() {
+        "id" => {
+            schema.format = Some(SchemaFormat::Custom("uuid".into()));
+            return;
+        }
+        "task" => "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$",
+        "wait" => r"^([0-9]+(\.[0-9]{1,3})? *(w|d|h|m|s|ms) *)+$|^P",
+        "If-Match" => r#"^(\*|(W/)?"[0-9]+\.[0-9]+\.[0-9]+")$"#,
+        "Idempotency-Key" => r#"^([!#-\[\]-~]{1,255}|"[ !#-\[\]-~]{1,255}")$"#,
+        "X-Annals-Actor" => r"^[^\x00-\x1f\x7f]{1,128}$",
+        _ => return,
+    };
+    schema.schema_type = Type::String.into();
+    schema.pattern = Some(pattern.into());
 }
 
 fn answer(about: &str, schema: RefOr<Schema>) -> Described {

@@ -148,6 +148,7 @@ impl Body for ResumeBody {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it describes what is read")]
 pub(super) struct SkipBody {
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$")]
     /// Its id; the only one that runs, waits, is interrupted or has failed where it is left out.
     task: Option<String>,
     /// What it gives instead of its own output.

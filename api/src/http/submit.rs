@@ -51,8 +51,6 @@ impl FromQuery for Query {
         ("dry_run" = Option<bool>, Query, description = "Check the plan, and submit nothing"),
         ("wait" = Option<String>, Query, description = "Wait for the job's end, so long at most"),
         ("after" = Option<u64>, Query, description = "Wait for a greater seq, not for the end"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat harmless"),
-        ("X-Annals-Actor" = Option<String>, Header, description = "Who asks"),
     ),
     request_body = dto::SubmitBody,
     responses(

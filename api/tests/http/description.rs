@@ -84,6 +84,30 @@ fn every_reference_leads_somewhere_and_every_operation_has_a_name() {
     }
 }
 
+/// Fields that nobody knows are refused, and it is said so of all that is sent.
+#[test]
+fn what_is_sent_is_described_to_the_last_field() {
+    let document = described();
+    let (mut sent, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    for item in document["paths"].as_object().expect("paths").values() {
+        for operation in item.as_object().expect("operations").values() {
+            collect(&operation["requestBody"], &mut sent);
+        }
+    }
+    while let Some(reference) = sent.pop_first() {
+        let place = reference.strip_prefix('#').expect("a place in the document");
+        let schema = document.pointer(place).expect("a schema");
+        if schema.get("properties").is_some() {
+            assert_eq!(schema["additionalProperties"], false, "{reference}");
+        }
+        let mut further = BTreeSet::new();
+        collect(schema, &mut further);
+        seen.insert(reference);
+        sent.extend(further.difference(&seen).cloned());
+    }
+    assert!(seen.len() > 10, "{seen:?}");
+}
+
 fn collect(value: &Value, references: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {

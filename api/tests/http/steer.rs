@@ -33,7 +33,7 @@ async fn commands_answer_with_the_job_after_them() {
     let removed = face.answer(ask("DELETE", &format!("{job}/tasks/c?reason=no"))).await;
     assert_eq!(removed.with_status(202)["tasks"][2]["status"], "removed");
     face.open_gate();
-    assert_eq!(act("resume", "{}").await.with_status(202)["status"], "running");
+    assert_eq!(act("resume", "null").await.with_status(202)["status"], "running");
     face.ended(&job).await;
     let ended = face.get(&job).await;
     assert!(ended.text.contains(r#""output":[9007199254740993]"#), "{}", ended.text);

@@ -22,7 +22,7 @@ async fn started(disk: &MemoryDisk, mode: Mode) -> (Engine, Router, TempDir) {
 /// Whether a job was accepted when the commit failed is settled by its key after the next start.
 #[tokio::test]
 async fn an_unknown_outcome_is_said_to_be_and_settled_by_a_repeat() {
-    for (fault, is_kept) in [(Fault::Before, false)] {
+    for (fault, is_kept) in [(Fault::Before, false), (Fault::After, true)] {
         let disk = MemoryDisk::new();
         let submit = || {
             let request = send("POST", JOBS, plan(r#"{"id": "a", "kind": "noop"}"#));
