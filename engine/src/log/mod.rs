@@ -53,9 +53,9 @@ pub use writer::{Committer, Done, Durable, Stopped, Ticket, Worked, Writer, Writ
 pub trait EventLog: Send {
     /// Appends rows, in the order of their positions, and makes them durable.
     fn append(&mut self, rows: &[Row]) -> Result<(), LogError>;
-    /// Replaces the views' rows of these jobs, and adds the keys. What the views are said to
-    /// reflect then is on them, or the views are found damaged, stay as they were, and are
-    /// rebuilt by the next opening.
+    /// Replaces the views' rows of these jobs, and adds the keys; durable when it returns. Views
+    /// that cannot be read are no failure: they stay as they are until the log is opened anew,
+    /// [`LogReader::viewed`] with them, and are rebuilt then where they are damaged.
     fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError>;
     /// Does what makes the next opening fast; for moments in which nothing else is to be done.
     fn idle(&mut self) -> Result<(), LogError>;

@@ -3,10 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use annals_engine::log::{EventLog, LogError, Position, RedbLog};
+use annals_engine::log::{
+    EventLog, Hour, JobRow, LogError, Options, Position, RedbLog, ViewsUpdate,
+};
 
 use super::sim::{EDQUOT, EIO, ENOSPC, Fault, SimDisk, What};
-use super::work::{Done, STORE, Work, open};
+use super::work::{Done, STORE, Work, open, options};
 use super::{setting, tree::Tree};
 
 const ERRORS: [i32; 3] = [ENOSPC, EDQUOT, EIO];
@@ -195,4 +197,69 @@ fn a_closed_file_that_could_not_be_read_once_can_be_read_again() {
         Box::new(log).close().expect("nothing was written meanwhile");
         work.check(&disk, done);
     }
+}
+
+/// The same of the views: a read that fails once must not keep the next checkpoint from them,
+/// which would end the log.
+#[test]
+fn views_that_could_not_be_read_once_can_be_read_and_written_again() {
+    let work = Work::new(0);
+    let (tree, done) = closed(&work);
+    let read = |disk: &SimDisk, log: &RedbLog, fault| {
+        disk.fail(fault);
+        let rows = log.reader().job_rows(None, usize::MAX);
+        let (_, reads) = disk.counts();
+        disk.fail(None);
+        (rows, reads)
+    };
+    let disk = SimDisk::holding(tree.clone());
+    let (rows, reads) = read(&disk, &open_cold(&disk), None);
+    let rows = rows.unwrap();
+    assert!(!rows.is_empty() && reads > 0);
+    for (at, reads_again) in (1..=reads).flat_map(|at| [(at, true), (at, false)]) {
+        let disk = SimDisk::holding(tree.clone());
+        let mut log = open_cold(&disk);
+        let fault = Fault { what: What::Reads, at, errno: EIO, lasts: false, half: false };
+        told(&read(&disk, &log, Some(fault)).0.unwrap_err(), EIO, Path::new(STORE));
+        if reads_again {
+            assert_eq!(read(&disk, &log, None).0.expect("they can be read again"), rows);
+        }
+        let update = again(&rows, log.reader().viewed());
+        log.checkpoint(&update).expect("they can be written");
+        Box::new(log).close().expect("nothing has failed but a read");
+        work.check(&disk, done);
+    }
+}
+
+/// As long as the disk gives nothing of the views, they stay as they are, and the log goes on.
+#[test]
+fn views_that_cannot_be_read_any_more_do_not_end_the_log() {
+    let work = Work::new(0);
+    let (tree, done) = closed(&work);
+    let disk = SimDisk::holding(tree);
+    let mut log = open_cold(&disk);
+    let rows = log.reader().job_rows(None, usize::MAX).unwrap();
+    let viewed = log.reader().viewed();
+    let fault = Fault { what: What::Reads, at: 1, errno: EIO, lasts: true, half: false };
+    disk.fail(Some(fault));
+    assert!(log.reader().job_rows(None, usize::MAX).is_err());
+    // What comes later would be right only with what was left out.
+    for _ in 0..2 {
+        log.checkpoint(&again(&rows, Position(log.reader().next_position().0 - 1))).unwrap();
+        disk.fail(None);
+        assert_eq!(log.reader().viewed(), viewed);
+    }
+    Box::new(log).close().expect("nothing has failed but reads");
+    work.check(&disk, done);
+}
+
+/// Opens the store so that nothing is kept in memory.
+fn open_cold(disk: &SimDisk) -> RedbLog {
+    let options = Options { cache_bytes: 0, ..options(disk) };
+    RedbLog::open(Path::new(STORE), &options).unwrap()
+}
+
+/// The same rows once more.
+fn again(rows: &[JobRow], upto: Position) -> ViewsUpdate {
+    ViewsUpdate { rows: rows.to_vec(), keys: Vec::new(), keys_since: Hour(0), upto }
 }

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use annals_engine::Ask;
-use annals_engine::job::{Command, JobStatus, TaskNumber, Waiting};
+use annals_engine::job::{Command, JobStatus, Origin, TaskNumber, Waiting};
 use annals_engine::log::{JobRow, Position};
 use annals_engine::runtime::{CommandError, Engine, JobError};
+use annals_engine::{Ask, IdempotencyKey, Submission};
 use annals_tasks_sdk::{JobId, Payload};
 
 use super::support::{
@@ -228,5 +228,42 @@ async fn a_kind_that_is_registered_again_is_found_behind_the_views() {
         let engine = within(start().task(task("late"), nothing).start()).await.unwrap();
         until_listed(&engine, |row| row.status == JobStatus::Completed).await;
         laws(&engine.job(job)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_goes_on_when_its_views_stay_as_they_are() {
+    for loops in loops() {
+        let world = World::in_memory();
+        let start = || within(world.engine().loops(loops).views_every(1).resident(0).start());
+        let engine = start().await.unwrap();
+        let mut jobs = Vec::new();
+        let keyed = |n: usize| {
+            let key = Some(IdempotencyKey::new("tester", "/jobs", &n.to_string(), b""));
+            let plan = plan(r#"{"id": "a", "kind": "noop"}"#);
+            Submission { key, ..Submission::new(plan, Origin::actor("tester")) }
+        };
+        for n in 0..60 {
+            if n == 30 {
+                world.gate.freeze_views();
+            }
+            let job = within(engine.accept(keyed(n))).await.unwrap().job;
+            within(job.ended()).await.unwrap();
+            jobs.push(job.id());
+        }
+        let mut engine = engine;
+        for restarted in [false, true] {
+            if restarted {
+                kill(engine).await;
+                world.gate.heal();
+                engine = start().await.unwrap();
+            }
+            assert!(pages(&engine, 7).await.iter().rev().eq(&jobs));
+            for (n, &id) in jobs.iter().enumerate() {
+                assert_eq!(laws(&engine.job(id)).await.status(), JobStatus::Completed);
+                let again = within(engine.accept(keyed(n))).await.unwrap();
+                assert!(again.replayed && again.job.id() == id);
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! in a file of their own. Only this folder knows redb.
 
 mod backend;
+mod connection;
 mod disk;
 mod file;
 mod folder;

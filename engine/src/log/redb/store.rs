@@ -62,6 +62,8 @@ pub struct RedbLog {
     /// Whether a crash now would have to be repaired.
     unsettled: bool,
     poisoned: bool,
+    /// Whether the views stay as they are, because they could not be read.
+    views_given_up: bool,
     /// The last field, because the files must be closed before another process may open them.
     _lock: Lock,
 }
@@ -107,6 +109,7 @@ impl RedbLog {
             // A repair, if there was one, would have to be done again.
             unsettled: true,
             poisoned: false,
+            views_given_up: false,
             _lock: lock,
         })
     }
@@ -143,7 +146,25 @@ impl EventLog for RedbLog {
     fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError> {
         self.write(|log| {
             reflects(update.upto, log.store.records.next())?;
-            log.store.views.checkpoint(update)
+            if log.views_given_up {
+                return Ok(());
+            }
+            let views = &log.store.views;
+            let given_up = match views.mend() {
+                Err(error) => error,
+                Ok(()) => match views.checkpoint(update) {
+                    Err(error @ LogError::Damaged(_)) => error,
+                    other => return other,
+                },
+            };
+            // An update that is left out must be followed by none.
+            log.views_given_up = true;
+            tracing::error!(
+                error = %given_up,
+                "the views cannot be written; until the next start, which will take longer, they \
+                 stay as they are"
+            );
+            Ok(())
         })
     }
 

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError};
 
-use ::redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 use ::redb::{ReadOnlyTable, ReadableTableMetadata, TableDefinition};
+use ::redb::{ReadTransaction, ReadableDatabase, ReadableTable};
 use annals_tasks_sdk::JobId;
 
+use super::connection::Connection;
 use super::disk::Volume;
 use super::file::{self, Notice, Notify, Trouble, damaged, guard, io_error};
 use super::keys;
@@ -31,8 +32,7 @@ pub(super) struct Views {
     /// What the opening has read of jobs that have not ended, until somebody asks for it or it
     /// changes: a start asks once, and there may be a million.
     open: Mutex<Option<Vec<JobRow>>>,
-    /// None once the log is closed.
-    database: RwLock<Option<Database>>,
+    file: Connection,
 }
 
 /// Makes a file of empty views.
@@ -83,8 +83,8 @@ impl Views {
             Ok((mark.upto.0, open_rows(&transaction, &path, &mark)?))
         })?;
         let (viewed, open) = (AtomicU64::new(viewed), Mutex::new(Some(open)));
-        let (volume, database) = (volume.clone(), RwLock::new(Some(database)));
-        Ok(Self { volume, path, viewed, open, database })
+        let file = Connection::new(volume, &path, cache, database);
+        Ok(Self { volume: volume.clone(), path, viewed, open, file })
     }
 
     pub(super) fn viewed(&self) -> Position {
@@ -97,7 +97,7 @@ impl Views {
         let mut sorted: Vec<&JobRow> = rows.iter().collect();
         sorted.sort_by_key(|row| row.job);
         self.take_open();
-        self.with(|database| {
+        let written = self.file.with(|database| {
             let mut transaction = database.begin_write()?;
             transaction.set_quick_repair(true);
             {
@@ -121,34 +121,37 @@ impl Views {
             }
             keys::put(&transaction, keys, *keys_since)?;
             Ok(transaction.commit()?)
-        })?;
+        });
+        self.told(written)?;
         self.viewed.store(upto.0, Ordering::Release);
         Ok(())
     }
 
     pub(super) fn close(&self) -> Result<(), LogError> {
         self.take_open();
-        let taken = self.database.write().unwrap_or_else(PoisonError::into_inner).take();
-        taken.map_or(Ok(()), |database| guard(&self.path, || Ok(database.close()?)))
+        self.file.close()
     }
 
-    fn with<T>(&self, run: impl FnOnce(&Database) -> Result<T, Trouble>) -> Result<T, LogError> {
-        let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
-        let database = database.as_ref().ok_or(LogError::Closed)?;
-        let result = guard(&self.path, || run(database));
-        if matches!(result, Err(LogError::Damaged(_))) {
-            // The next start then rebuilds the views. Where even this cannot be written, the
-            // next use of the row tells again.
-            let _ = self.volume.write(&suspect(&self.path), b"");
-        }
-        result
+    /// Has the file opened again where a read in it failed, so that it can be written.
+    pub(super) fn mend(&self) -> Result<(), LogError> {
+        self.file.open_again()
     }
 
     fn read<T>(
         &self,
         run: impl FnOnce(&ReadTransaction) -> Result<T, Trouble>,
     ) -> Result<T, LogError> {
-        self.with(|database| run(&database.begin_read()?))
+        self.told(self.file.read(run))
+    }
+
+    /// Notes that the views are damaged, where that was found.
+    fn told<T>(&self, result: Result<T, LogError>) -> Result<T, LogError> {
+        if matches!(result, Err(LogError::Damaged(_))) {
+            // The next start then rebuilds the views. Where even this cannot be written, the
+            // next use of the row tells again.
+            let _ = self.volume.write(&suspect(&self.path), b"");
+        }
+        result
     }
 
     pub(super) fn row(&self, job: JobId) -> Result<Option<JobRow>, LogError> {

@@ -5,7 +5,7 @@ use std::fs;
 use super::redb::{Place, names, open_tiny, rows};
 use super::{Job, fill, viewing};
 use crate::job::JobStatus;
-use crate::log::{EventLog, LogError, Position, verify};
+use crate::log::{EventLog, LogError, Options, Position, RedbLog, verify};
 
 #[test]
 fn views_that_are_lost_or_damaged_are_begun_anew() {
@@ -136,4 +136,31 @@ fn an_audit_goes_on_behind_a_file_that_cannot_be_read() {
     // The file, and the row behind it that continues nothing.
     assert_eq!(places, [Some(broken.clone()), None]);
     assert_eq!(fs::read(&broken).unwrap(), b"something else");
+}
+
+#[test]
+fn views_that_are_found_damaged_by_a_checkpoint_do_not_end_the_log() {
+    let place = Place::new();
+    let mut log = place.open().unwrap();
+    let jobs: Vec<Job> = (0..60).map(|id| fill(&mut log, id + 1, id_at(id)..=id_at(id))).collect();
+    let views: Vec<_> = jobs.iter().map(|job| job.view(JobStatus::Running)).collect();
+    log.checkpoint(&viewing(&views, Position(60))).unwrap();
+    drop(log);
+    // What the opening has not read, the checkpoint finds.
+    let options = Options { cache_bytes: 0, ..Options::default() };
+    let mut log = RedbLog::open(&place.dir(), &options).unwrap();
+    let mut bytes = fs::read(place.file("views.redb")).unwrap();
+    bytes[4096..].fill(0xff);
+    fs::write(place.file("views.redb"), bytes).unwrap();
+    for upto in [60, 61] {
+        log.checkpoint(&viewing(&views, Position(upto))).unwrap();
+        assert_eq!(log.reader().viewed(), Position(60));
+        fill(&mut log, 70, upto + 1..=upto + 1);
+    }
+    assert!(matches!(log.reader().job_row(jobs[0].id), Err(LogError::Damaged(_))));
+    log.idle().unwrap();
+    drop(log);
+    let log = place.open().unwrap();
+    assert_eq!((log.reader().viewed(), rows(&log).len()), (Position(0), 62));
+    assert!(names(&place.dir()).contains(&"views.damaged-1".to_owned()));
 }

@@ -20,6 +20,7 @@ struct Orders {
     fault: Option<(u64, Fault)>,
     gate: Option<(Gate, tokio::sync::mpsc::UnboundedSender<()>)>,
     panics: bool,
+    frozen: bool,
     died: Option<PathBuf>,
 }
 
@@ -35,12 +36,17 @@ impl LogGate {
 
     /// Has no append fail any more.
     pub(crate) fn heal(&self) {
-        self.with(|orders| orders.fault = None);
+        self.with(|orders| (orders.fault, orders.frozen) = (None, false));
     }
 
     /// Makes the next append panic.
     pub(crate) fn panic(&self) {
         self.with(|orders| orders.panics = true);
+    }
+
+    /// Has the views stay as they are, as a log does that cannot read them.
+    pub(crate) fn freeze_views(&self) {
+        self.with(|orders| orders.frozen = true);
     }
 
     /// Where the store was copied to at the moment of the fault, as a kill would have left it.
@@ -135,6 +141,9 @@ impl EventLog for Watched {
     }
 
     fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError> {
+        if self.gate.with(|orders| orders.frozen) {
+            return Ok(());
+        }
         self.log.checkpoint(update)
     }
 
