@@ -7,7 +7,7 @@ use super::entries::Joiner;
 use super::files::{Folder, Inode, Place, segment};
 use super::growth::Watch;
 use super::line::LINE_MAX;
-use super::read::{Entry, Pieces, Sieve, damaged, is_packed};
+use super::read::{Entry, Pieces, Sieve, TOO_FAST, TRIES, damaged, is_packed, too_fast};
 use super::{Filter, LogName};
 
 /// Reads a log as it grows, and goes on where it was: what has been read is not read again.
@@ -17,9 +17,13 @@ use super::{Filter, LogName};
 pub struct Follower {
     place: Place,
     filter: Filter,
+    /// How far both streams together were read.
+    total: u64,
     source: Source,
     joiner: Joiner,
     watch: Watch,
+    /// Something could not be read: what comes behind it is not to be trusted.
+    broken: bool,
 }
 
 enum Source {
@@ -57,7 +61,8 @@ enum Behind {
 
 impl Follower {
     pub(super) fn new(place: Place, filter: Filter, watch: Watch) -> Self {
-        Self { place, filter, source: Source::Nothing, joiner: Joiner::default(), watch }
+        let (source, joiner) = (Source::Nothing, Joiner::default());
+        Self { place, filter, total: 0, source, joiner, watch, broken: false }
     }
 
     /// Which log it is.
@@ -65,12 +70,23 @@ impl Follower {
         self.place.name()
     }
 
+    /// How far it has read, both streams together.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
     /// The next line, piece or gap; `None` where there is none yet. Blocks for the disk alone.
     pub fn read(&mut self) -> io::Result<Option<Entry>> {
-        let Self { place, filter, source, joiner, watch } = self;
+        let Self { place, filter, total, source, joiner, watch, broken } = self;
         joiner.next(|| {
             loop {
-                if let Some(entry) = advance(place, filter, source)? {
+                if *broken {
+                    return Err(damaged());
+                }
+                let entry = advance(place, filter, source);
+                *total = source.total().max(*total);
+                *broken = entry.as_ref().is_err_and(|error| error.kind() != TOO_FAST);
+                if let Some(entry) = entry? {
                     return Ok(Some(entry));
                 }
                 // What was written since the end was seen has not been looked for.
@@ -90,7 +106,6 @@ impl Follower {
 
 /// Reads on in the source, and makes it another one where the files have changed.
 fn advance(place: &Place, filter: &mut Filter, source: &mut Source) -> io::Result<Option<Entry>> {
-    const TRIES: usize = 100;
     for _ in 0..TRIES {
         match source {
             Source::Nothing => match Growing::open(place, *filter)? {
@@ -112,7 +127,17 @@ fn advance(place: &Place, filter: &mut Filter, source: &mut Source) -> io::Resul
             }
         }
     }
-    Err(io::Error::new(io::ErrorKind::ResourceBusy, "the log is written faster than it is read"))
+    Err(too_fast())
+}
+
+impl Source {
+    fn total(&self) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::Growing(growing) => growing.sieve.total(),
+            Self::Packed(pieces) => pieces.total(),
+        }
+    }
 }
 
 impl Growing {

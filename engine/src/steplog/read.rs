@@ -60,6 +60,16 @@ pub struct Extent {
     pub damage: Option<io::Error>,
 }
 
+/// So often a reader looks again where the files have changed while it looked.
+pub(super) const TRIES: usize = 100;
+
+/// Of a log that goes on; it can be read again.
+pub(super) const TOO_FAST: io::ErrorKind = io::ErrorKind::ResourceBusy;
+
+pub(super) fn too_fast() -> io::Error {
+    io::Error::new(TOO_FAST, "the log is written faster than it is read")
+}
+
 pub(super) fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the log is damaged")
 }
@@ -77,7 +87,6 @@ pub(super) struct Found {
 
 /// Opens all files of a log at once: what is open can be read on, whatever happens to its name.
 fn open(place: &Place) -> io::Result<Option<Found>> {
-    const TRIES: usize = 100;
     let Some(folder) = place.job()? else { return Ok(None) };
     for _ in 0..TRIES {
         let Some(mut head) = folder.open(&place.head())? else { return Ok(None) };
@@ -91,7 +100,7 @@ fn open(place: &Place) -> io::Result<Option<Found>> {
             return Ok(Some(Found { files, packed }));
         }
     }
-    Err(io::Error::new(io::ErrorKind::ResourceBusy, "the log is written faster than it is read"))
+    Err(too_fast())
 }
 
 /// The last segments; `None` where one was dropped between looking and opening.
@@ -175,6 +184,11 @@ impl Sieve {
         Filter { after: self.after(), ..self.filter }
     }
 
+    /// What has been passed of both streams together.
+    pub(super) fn total(&self) -> u64 {
+        self.passed.iter().sum()
+    }
+
     fn position(&self) -> u64 {
         position(self.passed, self.filter)
     }
@@ -213,9 +227,11 @@ impl Sieve {
 
 /// The pieces of a log as they lie in its files, filtered.
 pub(super) struct Pieces {
-    source: Option<BufReader<Box<dyn Read + Send>>>,
+    source: Option<BufReader<Box<dyn Read + Send + Sync>>>,
     sieve: Sieve,
     line: Vec<u8>,
+    /// Something could not be read: what comes behind it is not to be trusted.
+    broken: bool,
 }
 
 impl Pieces {
@@ -227,11 +243,12 @@ impl Pieces {
         let source = found.map(|Found { mut files, packed }| {
             skip(&mut files, filter)?;
             let files = Files(files);
-            let source: Box<dyn Read + Send> =
+            let source: Box<dyn Read + Send + Sync> =
                 if packed { Box::new(FrameDecoder::new(files)) } else { Box::new(files) };
             Ok::<_, io::Error>(BufReader::with_capacity(64 * 1024, source))
         });
-        Ok(Self { source: source.transpose()?, sieve: Sieve::new(filter), line: Vec::new() })
+        let (sieve, line) = (Sieve::new(filter), Vec::new());
+        Ok(Self { source: source.transpose()?, sieve, line, broken: false })
     }
 
     /// Reads on to the end, and gives how far the log goes.
@@ -243,7 +260,7 @@ impl Pieces {
                 Err(error) => break Some(error),
             }
         };
-        let (after, total) = (self.sieve.position(), self.sieve.passed.iter().sum());
+        let (after, total) = (self.sieve.position(), self.sieve.total());
         Extent { after, total, damage }
     }
 
@@ -251,7 +268,18 @@ impl Pieces {
         self.sieve.after()
     }
 
+    pub(super) fn total(&self) -> u64 {
+        self.sieve.total()
+    }
+
     pub(super) fn next(&mut self) -> io::Result<Option<Entry>> {
+        if self.broken {
+            return Err(damaged());
+        }
+        self.read().inspect_err(|_| self.broken = true)
+    }
+
+    fn read(&mut self) -> io::Result<Option<Entry>> {
         while self.read_line()? {
             if let Some(entry) = self.sieve.pass(&self.line)? {
                 return Ok(Some(entry));
