@@ -39,6 +39,7 @@ mod cli;
 pub mod dto;
 pub mod http;
 pub mod json;
+pub mod list;
 pub mod plan_file;
 mod serve;
 mod settings;

@@ -2,7 +2,7 @@
 
 use annals_engine::job::{self, AttemptEnd, Failure, PauseMode, Recorded, TaskNumber, Wait};
 use annals_engine::log::Position;
-use annals_tasks_sdk::{Exit, Payload};
+use annals_tasks_sdk::{Exit, JobId, Payload};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -11,6 +11,9 @@ use super::{Due, Error, Log, Time, WaitingFor, exit};
 /// An event with everything that the log keeps of it.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Event<'a> {
+    /// Its job; left out where only one job's events are shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
     /// Its number in its job.
     pub seq: u64,
     /// Its number in the whole log; left out where it is not appended, as in a dry run.
@@ -85,8 +88,18 @@ struct Digest {
 impl<'a> Event<'a> {
     /// An event of `job`, whose tasks it names by their numbers.
     pub fn of(job: &'a job::Job, recorded: &'a Recorded) -> Self {
+        Self::known(Some(job), recorded)
+    }
+
+    /// An event of a job of which nothing else can be read: its task has no name.
+    pub fn of_unreadable(recorded: &'a Recorded) -> Self {
+        Self::known(None, recorded)
+    }
+
+    fn known(job: Option<&'a job::Job>, recorded: &'a Recorded) -> Self {
         let origin = &recorded.origin;
         Self {
+            job_id: None,
             seq: recorded.seq,
             position: None,
             time: Time(recorded.time),
@@ -104,6 +117,11 @@ impl<'a> Event<'a> {
         Self { position: Some(position.0), hash: Some(hex(&hash)), ..self }
     }
 
+    /// The same event with its job.
+    pub fn in_job(self, job: JobId) -> Self {
+        Self { job_id: Some(job.to_string()), ..self }
+    }
+
     /// The task that it is about.
     pub fn task(&self) -> Option<&'a str> {
         self.data.task
@@ -115,7 +133,7 @@ impl<'a> Event<'a> {
     }
 }
 
-fn data<'a>(job: &'a job::Job, event: &'a job::Event) -> Data<'a> {
+fn data<'a>(job: Option<&'a job::Job>, event: &'a job::Event) -> Data<'a> {
     use job::Event as E;
     let of = |task: TaskNumber| of_task(job, task);
     match event {
@@ -162,8 +180,9 @@ impl Data<'_> {
     }
 }
 
-fn of_task(job: &job::Job, task: TaskNumber) -> Data<'_> {
-    Data { task: job.task(task).map(|task| task.spec.id.as_str()), ..Data::default() }
+fn of_task(job: Option<&job::Job>, task: TaskNumber) -> Data<'_> {
+    let task = job.and_then(|job| job.task(task));
+    Data { task: task.map(|task| task.spec.id.as_str()), ..Data::default() }
 }
 
 fn with_exit<'a>(data: Data<'a>, of: &'a Exit) -> Data<'a> {
@@ -181,10 +200,13 @@ fn ended<'a>(data: Data<'a>, attempt: u32, end: &'a AttemptEnd) -> Data<'a> {
     Data { error: Some(error), output: end.output.as_ref(), log: Some(end.log.into()), ..data }
 }
 
-fn waiting(job: &job::Job, task: TaskNumber, wait: Wait) -> WaitingFor<'_> {
+fn waiting(job: Option<&job::Job>, task: TaskNumber, wait: Wait) -> WaitingFor<'_> {
     match wait {
         Wait::Timer { until } => WaitingFor::Timer(Due { until: Time(until) }),
-        Wait::Kind => WaitingFor::Kind(job.task(task).map_or("", |task| task.spec.kind.as_str())),
+        Wait::Kind => {
+            let task = job.and_then(|job| job.task(task));
+            WaitingFor::Kind(task.map_or("", |task| task.spec.kind.as_str()))
+        }
         _ => WaitingFor::Other,
     }
 }

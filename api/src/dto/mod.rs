@@ -8,8 +8,10 @@ mod dry_run;
 mod event;
 mod explain;
 mod job;
+mod list;
 mod plan;
 mod row;
+mod stream;
 mod task;
 mod time;
 mod words;
@@ -24,10 +26,12 @@ pub use dry_run::DryRun;
 pub use event::Event;
 pub use explain::{Because, Explanation};
 pub use job::{Job, JobProgress, Live, Progress, live};
+pub use list::{EventList, JobList, Listed};
 pub use plan::{
     Backoff, OnFailure, OnLost, Plan, PlannedTask, Retry, Start, SubmitBody, WorkflowCall,
 };
 pub use row::Row;
+pub use stream::{JobEnd, LogEnd, LogEntry, LogLine};
 pub use task::{Attempt, Due, Task, TaskProgress, Tasks, WaitingFor};
 pub use time::Time;
 pub use words::{AttemptOutcome, Intent, JobStatus, TaskStatus};

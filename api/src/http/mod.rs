@@ -11,6 +11,8 @@
 //! | `problem` | errors as RFC 9457 has them, each with a stable code |
 //! | `edge` | what happens to every request and answer: ids, panics, problems, headers |
 //! | `extract`, `query`, `body` | from requests to types |
+//! | `list`, `events`, `logs` | which jobs there are, what happens to them and what they write |
+//! | `sse` | streams of server-sent events |
 //! | `openapi` | the description of it all, made of the code |
 //!
 //! Nothing here listens or opens a store: that is the matter of whoever serves the router.
@@ -21,15 +23,19 @@ mod body;
 mod commands;
 mod edge;
 mod etag;
+mod events;
 mod extract;
 mod fields;
 mod idempotency;
 mod jobs;
+mod list;
+mod logs;
 mod openapi;
 mod orders;
 mod plans;
 mod problem;
 mod query;
+mod sse;
 mod state;
 mod submit;
 mod wait;
@@ -62,6 +68,9 @@ fn api() -> OpenApiRouter<AppState> {
         .merge(submit::routes())
         .merge(batch::routes())
         .merge(commands::routes())
+        .merge(list::routes())
+        .merge(events::routes())
+        .merge(logs::routes())
         .merge(openapi::routes())
 }
 

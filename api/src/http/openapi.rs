@@ -49,9 +49,10 @@ const CLOSED: [&str; 11] = [
         (name = "commands", description = "Steering jobs. What holds already is answered with 200 \
             and appends nothing; what the job's status or its data flow forbids with 409, and \
             what is allowed"),
+        (name = "events", description = "What has happened, and what happens"),
         (name = "server", description = "What is served, and how the server is"),
     ),
-    components(schemas(ProblemBody, dto::DryRun))
+    components(schemas(ProblemBody, dto::DryRun, dto::JobEnd, dto::LogEntry, dto::LogEnd))
 )]
 struct Head;
 

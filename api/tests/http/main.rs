@@ -3,7 +3,12 @@
 mod bodies;
 mod description;
 mod edge;
+mod events;
 mod face;
+mod list;
+mod live;
+mod log_damage;
+mod logs;
 mod read;
 mod repeat;
 mod steer;

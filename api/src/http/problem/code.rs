@@ -54,6 +54,8 @@ codes! {
     NO_SUCH_TASK = "no_such_task", NOT_FOUND, "No such task";
     /// The task has no such attempt.
     NO_SUCH_ATTEMPT = "no_such_attempt", NOT_FOUND, "No such attempt";
+    /// An attempt has written something, and its log is gone.
+    LOG_MISSING = "log_missing", GONE, "The log is gone";
     /// The path is served, but not by this method.
     METHOD_NOT_ALLOWED = "method_not_allowed", METHOD_NOT_ALLOWED, "Method not allowed";
     /// The body came too slowly.
@@ -76,6 +78,8 @@ codes! {
     INTERNAL = "internal", INTERNAL_SERVER_ERROR, "Internal error";
     /// The job's history cannot be followed; other jobs are not concerned.
     JOB_UNREADABLE = "job_unreadable", INTERNAL_SERVER_ERROR, "The job cannot be read";
+    /// A step log is there, and cannot be read.
+    LOG_UNREADABLE = "log_unreadable", INTERNAL_SERVER_ERROR, "The log cannot be read";
     /// The engine opens its store.
     STARTING = "starting", SERVICE_UNAVAILABLE, "Starting";
     /// The engine could not be started.

@@ -1,0 +1,117 @@
+//! What streams say beside events.
+
+use std::borrow::Cow;
+
+use annals_engine::job::{Job, JobStatus};
+use annals_engine::steplog::{Entry, Part};
+use annals_tasks_sdk::{Stream, Timestamp};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Time;
+
+/// A job has ended, and all of its events were sent.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct JobEnd {
+    /// The job.
+    pub job_id: String,
+    /// How it ended.
+    #[schema(value_type = super::JobStatus)]
+    pub status: &'static str,
+    /// The number of its last event.
+    pub seq: u64,
+}
+
+impl JobEnd {
+    /// The end of a job that has ended.
+    pub fn of(job: &Job) -> Self {
+        let (job_id, status) = (job.id().to_string(), JobStatus::as_str(job.status()));
+        Self { job_id, status, seq: job.seq() }
+    }
+
+    /// The end as JSON text.
+    pub fn to_json(&self) -> String {
+        super::text(self)
+    }
+}
+
+/// A line of a step log, a piece of one, or a place where something is missing.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum LogEntry<'a> {
+    /// A line without its line feed, or a piece of one.
+    Line(LogLine<'a>),
+    /// Bytes that were dropped to keep the log within its budget.
+    Gap {
+        /// How many.
+        gap_bytes: u64,
+    },
+}
+
+/// A line of a step log, or a piece of one.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct LogLine<'a> {
+    /// When its first byte was written.
+    pub time: Time,
+    /// `stdout` or `stderr`.
+    pub stream: &'static str,
+    /// What is not UTF-8 is replaced.
+    #[schema(value_type = String)]
+    pub text: Cow<'a, str>,
+    /// True for a piece: the line goes on with the next entry of this stream.
+    #[serde(skip_serializing_if = "is_whole")]
+    #[schema(required = false)]
+    pub partial: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_whole(partial: &bool) -> bool {
+    !partial
+}
+
+impl<'a> LogEntry<'a> {
+    /// An entry of a log.
+    pub fn of(entry: &'a Entry) -> Self {
+        let (stream, bytes, partial) = match &entry.part {
+            Part::Line { stream, bytes } => (stream, bytes, false),
+            Part::Piece { stream, bytes } => (stream, bytes, true),
+            Part::Gap { bytes } => return Self::Gap { gap_bytes: *bytes },
+        };
+        let time = Time(Timestamp::from_millis(entry.time.as_millisecond()));
+        let stream = match stream {
+            Stream::Stdout => "stdout",
+            Stream::Stderr => "stderr",
+        };
+        Self::Line(LogLine { time, stream, text: String::from_utf8_lossy(bytes), partial })
+    }
+
+    /// The entry as JSON text.
+    pub fn to_json(&self) -> String {
+        super::text(self)
+    }
+}
+
+/// An attempt is over, and all of its log was sent.
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+pub struct LogEnd {
+    /// The attempt; left out where the task will have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// How it ended; left out where it goes on, and its log cannot be read on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<super::AttemptOutcome>)]
+    pub outcome: Option<&'static str>,
+    /// Bytes that it wrote and that cannot be read any more; left out where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing_bytes: Option<u64>,
+    /// Why the log cannot be read on, where something else than its end is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
+}
+
+impl LogEnd {
+    /// The end as JSON text.
+    pub fn to_json(&self) -> String {
+        super::text(self)
+    }
+}

@@ -1,0 +1,141 @@
+//! The history of a job.
+
+use annals_engine::JobHandle;
+use annals_engine::job::Job;
+use annals_engine::runtime::{JobError, Logged};
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use futures_util::stream;
+
+use super::{Range, STREAMED, last_number};
+use crate::dto;
+use crate::http::answer::json;
+use crate::http::extract::{JobPath, Running};
+use crate::http::list::link_next;
+use crate::http::problem::Problem;
+use crate::http::query::Asked;
+use crate::http::sse::{self, Frames, LastEventId, Wanted};
+use crate::http::state::AppState;
+
+/// The events of a job: a page of them, or all as they happen.
+///
+/// With `Accept: text/event-stream` each event comes as it becomes durable: its `seq` is the `id`
+/// of the frame, its type the `event`, and its JSON the `data`. `Last-Event-ID` counts more than
+/// `after`. When the job has ended and all was sent, a frame `end` without an id says how
+/// (`{"job_id", "status", "seq"}`), and the stream is over. A stream that ends without it was
+/// interrupted. A client that comes again with the last event of an ended job is told by 204 that
+/// there is nothing more.
+#[utoipa::path(get, path = "/jobs/{id}/events", operation_id = "listJobEvents", tag = "events",
+    params(
+        ("id" = Uuid, Path, description = "The job's id"),
+        ("after" = Option<u64>, Query, description = "Only events with a greater seq"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
+            description = "At most so many in a page; 100 where it is left out"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "The seq of the last event of a \
+            stream that was interrupted"),
+    ),
+    responses(
+        (status = 200, description = "A page, or a stream", content(
+            (dto::EventList = "application/json"), (String = "text/event-stream"))),
+        (status = 204, description = "The job has ended, and the client has its last event"),
+    ))]
+pub(super) async fn events(
+    JobPath(job): JobPath,
+    Asked(range): Asked<Range>,
+    wanted: Wanted,
+    engine: Running,
+    State(state): State<AppState>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let job = engine.job(job);
+    match wanted {
+        Wanted::Document => page(&job, &range, &uri).await,
+        Wanted::Stream(last) => follow(job, &range, &last, &state).await,
+    }
+}
+
+async fn page(job: &JobHandle, range: &Range, uri: &Uri) -> Result<Response, Problem> {
+    let events = job.page(range.after, range.page()).await?;
+    // Taken afterwards, so that it knows every task that the events are about.
+    let now = job.snapshot().await?.job;
+    let upto = events.last().map(|logged| logged.recorded.seq);
+    let next_cursor = upto.filter(|upto| *upto < now.seq()).map(|upto| upto.to_string());
+    let items = events.iter().map(|logged| shape(&now, logged)).collect();
+    let list = dto::EventList { items, next_cursor };
+    let mut response = json(list.to_json());
+    if let Some(after) = &list.next_cursor {
+        link_next(&mut response, uri, "after", after);
+    }
+    Ok(response)
+}
+
+fn shape<'a>(job: &'a Job, logged: &'a Logged) -> dto::Event<'a> {
+    dto::Event::of(job, &logged.recorded).at(logged.position, logged.hash)
+}
+
+async fn follow(
+    job: JobHandle,
+    range: &Range,
+    last: &LastEventId,
+    state: &AppState,
+) -> Result<Response, Problem> {
+    let last = last_number(last)?;
+    let after = range.stream(last)?;
+    let now = job.snapshot().await?.job;
+    if last.is_some_and(|last| last >= now.seq()) && now.status().is_ended() {
+        return Ok(sse::nothing_more());
+    }
+    let follower = Follower { job, after, seen: 0, is_over: false };
+    // Where the engine ends or the job cannot be read any more, the stream is interrupted: the
+    // client comes again, and is told why.
+    let frames = stream::unfold(follower, |mut follower| async {
+        Some((follower.next().await.ok().flatten()?, follower))
+    });
+    Ok(sse::answer(frames, state.ending()))
+}
+
+/// Who follows a job.
+struct Follower {
+    job: JobHandle,
+    /// Up to and including this one it has the events.
+    after: u64,
+    /// Up to here it has looked.
+    seen: u64,
+    is_over: bool,
+}
+
+impl Follower {
+    /// The next frames; none when the end was sent.
+    async fn next(&mut self) -> Result<Option<Frames>, JobError> {
+        let mut frames = Frames::default();
+        while frames.is_empty() {
+            if self.is_over {
+                return Ok(None);
+            }
+            if self.seen > 0 && self.after >= self.seen {
+                // Also where it asked for more than there is: the end may come before that.
+                self.job.changed(self.seen).await?;
+            }
+            self.look(&mut frames).await?;
+        }
+        Ok(Some(frames))
+    }
+
+    async fn look(&mut self, frames: &mut Frames) -> Result<(), JobError> {
+        let page = self.job.page(self.after, STREAMED).await?;
+        // Held no longer than it takes: while somebody holds a snapshot, a change copies the job.
+        let now = self.job.snapshot().await?.job;
+        for logged in &page {
+            let event = shape(&now, logged);
+            frames.event(event.seq, event.kind, &event.to_json());
+        }
+        self.after = page.last().map_or(self.after, |last| last.recorded.seq);
+        self.seen = now.seq();
+        if now.status().is_ended() && self.after >= self.seen {
+            frames.notice("end", &dto::JobEnd::of(&now).to_json());
+            self.is_over = true;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! The whole log.
+
+use std::collections::BTreeMap;
+
+use annals_engine::Engine;
+use annals_engine::log::Position;
+use annals_engine::runtime::{EngineError, JobError, LogPage};
+use annals_tasks_sdk::JobId;
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use futures_util::stream;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{Range, STREAMED, last_number};
+use crate::dto;
+use crate::http::answer::json;
+use crate::http::extract::Running;
+use crate::http::list::link_next;
+use crate::http::problem::Problem;
+use crate::http::query::Asked;
+use crate::http::sse::{self, Frames, Wanted};
+use crate::http::state::AppState;
+
+/// The events of all jobs in the order of the log: a page of them, or all as they happen.
+///
+/// With `Accept: text/event-stream` each event comes as it becomes durable: its `position` is the
+/// `id` of the frame, its type the `event`, and its JSON, with `job_id`, the `data`.
+/// `Last-Event-ID` counts more than `after`. The stream ends when the server does.
+#[utoipa::path(get, path = "/events", operation_id = "listEvents", tag = "events",
+    params(
+        ("after" = Option<u64>, Query, description = "Only events with a greater position"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
+            description = "At most so many in a page; 100 where it is left out"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "The position of the last event of \
+            a stream that was interrupted"),
+    ),
+    responses((status = 200, description = "A page, or a stream", content(
+        (dto::EventList = "application/json"), (String = "text/event-stream")))))]
+pub(super) async fn events(
+    Asked(range): Asked<Range>,
+    wanted: Wanted,
+    Running(engine): Running,
+    State(state): State<AppState>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    match wanted {
+        Wanted::Document => page(&engine, &range, &uri).await,
+        Wanted::Stream(last) => {
+            let after = Position(range.stream(last_number(&last)?)?);
+            let frames = stream::unfold((engine, after), |(engine, after)| async move {
+                let (frames, upto) = more(&engine, after).await.ok()?;
+                Some((frames, (engine, upto)))
+            });
+            Ok(sse::answer(frames, state.ending()))
+        }
+    }
+}
+
+/// A page of events as JSON text: that of each was made while its job was at hand.
+#[derive(Serialize)]
+struct Texts {
+    items: Vec<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+async fn page(engine: &Engine, range: &Range, uri: &Uri) -> Result<Response, Problem> {
+    let page = engine.events(Position(range.after), range.page()).await?;
+    let is_last = page.upto.0.saturating_add(1) >= engine.reader().next_position().0;
+    let next_cursor = (!is_last).then(|| page.upto.0.to_string());
+    let texts = texts(engine, &page).await?.into_iter();
+    let items = texts.filter_map(|text| RawValue::from_string(text).ok()).collect();
+    let texts = Texts { items, next_cursor };
+    // What was JSON is JSON.
+    let mut response = json(serde_json::to_string(&texts).unwrap_or_default());
+    if let Some(after) = &texts.next_cursor {
+        link_next(&mut response, uri, "after", after);
+    }
+    Ok(response)
+}
+
+/// The next frames, and up to where they go.
+async fn more(engine: &Engine, mut after: Position) -> Result<(Frames, Position), EngineError> {
+    let mut frames = Frames::default();
+    while frames.is_empty() {
+        engine.appended(after).await?;
+        let page = engine.events(after, STREAMED).await?;
+        for ((_, logged), text) in page.events.iter().zip(texts(engine, &page).await?) {
+            frames.event(logged.position.0, logged.recorded.event.type_name(), &text);
+        }
+        after = page.upto;
+    }
+    Ok((frames, after))
+}
+
+/// The JSON of each event of a page. Jobs are taken one after the other, and each is let go of
+/// before the next: while somebody holds a snapshot, a change copies the job.
+async fn texts(engine: &Engine, page: &LogPage) -> Result<Vec<String>, EngineError> {
+    let mut of_jobs: BTreeMap<JobId, Vec<usize>> = BTreeMap::new();
+    for (index, (job, _)) in page.events.iter().enumerate() {
+        of_jobs.entry(*job).or_default().push(index);
+    }
+    let mut texts = vec![String::new(); page.events.len()];
+    for (id, indexes) in of_jobs {
+        let job = match engine.job(id).snapshot().await {
+            Ok(snapshot) => Some(snapshot.job),
+            Err(JobError::Engine(error)) => return Err(error),
+            // One job that cannot be followed does not hide what happened to the others.
+            Err(_) => None,
+        };
+        for index in indexes {
+            let logged = &page.events[index].1;
+            let event = match &job {
+                Some(job) => dto::Event::of(job, &logged.recorded),
+                None => dto::Event::of_unreadable(&logged.recorded),
+            };
+            texts[index] = event.at(logged.position, logged.hash).in_job(id).to_json();
+        }
+    }
+    Ok(texts)
+}
