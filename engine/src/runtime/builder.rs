@@ -234,7 +234,7 @@ impl Builder {
         self
     }
 
-    /// How many idempotency keys are known at most; 10,000,000 by default, at up to 100 bytes of
+    /// How many idempotency keys are known at most; 10,000,000 by default, at 60 to 110 bytes of
     /// memory each. The oldest ones of more are forgotten early.
     pub fn keys_max(mut self, keys: usize) -> Self {
         self.keys.most = keys;

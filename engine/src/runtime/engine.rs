@@ -247,9 +247,9 @@ impl Engine {
             Some(error) => EngineError::OutcomeUnknown(error),
             None => EngineError::Stopped,
         })?;
-        let loops = self.0.loops.lock().unwrap_or_else(PoisonError::into_inner);
-        let turning = !loops.is_empty() && loops.iter().all(|thread| !thread.is_finished());
-        if turning { Ok(()) } else { Err(shared.why()) }
+        // A loop that has ended reads nothing any more.
+        let turning = shared.inboxes.iter().all(Inbox::is_open);
+        if turning && !shared.admission.is_closed() { Ok(()) } else { Err(shared.why()) }
     }
 
     /// What the writer of the log has done since the start.

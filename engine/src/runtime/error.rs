@@ -77,11 +77,8 @@ pub enum CommandError {
         /// The job's revision.
         found: u64,
     },
-    /// Its idempotency key stands for another request.
-    #[error(
-        "the idempotency key was used for a request with another body; a new request needs a new \
-         key"
-    )]
+    /// Its idempotency key stands for another request, with another body or for another job.
+    #[error("the idempotency key was used for another request; a new request needs a new key")]
     KeyReused,
     /// What came with it is too large to be kept.
     #[error("the command carries {bytes} bytes, more than the limit of {limit} (`payload_bytes`)")]

@@ -67,8 +67,9 @@ impl JobHandle {
             None => None,
             Some(key) => match shared.keys.claim(key).await? {
                 Claimed::Mine(claim) => Some(claim),
-                Claimed::Done(job) => {
-                    let snapshot = self.engine.job(job).snapshot().await?;
+                Claimed::Done(other) if other != job => return Err(CommandError::KeyReused),
+                Claimed::Done(_) => {
+                    let snapshot = self.snapshot().await?;
                     return Ok(Answer { events: Vec::new(), snapshot, replayed: true });
                 }
             },

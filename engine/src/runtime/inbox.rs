@@ -57,6 +57,11 @@ impl Queue {
 }
 
 impl Inbox {
+    /// Whether somebody reads what is sent.
+    pub(super) fn is_open(&self) -> bool {
+        self.0.lock().open
+    }
+
     /// Sends a message; false where nobody will read it.
     pub(super) fn send(&self, message: Message) -> bool {
         let mut state = self.0.lock();

@@ -24,9 +24,12 @@ pub(super) struct KeyLimits {
     pub(super) most: usize,
 }
 
-/// A busy hour is kept in parts of this share of all keys, so that what is forgotten early is
-/// never everything.
+/// A busy hour is kept in parts of this share of all keys at most, so that what is forgotten early
+/// is never everything...
 const PARTS: usize = 16;
+/// ...nor larger than this, which is what fits a hash table of 2^17 places: to grow to the next
+/// size would keep everybody waiting.
+const PART_MAX: usize = 114_688;
 
 /// The keys that an engine knows.
 pub(super) struct Keys {
@@ -197,7 +200,7 @@ impl State {
     }
 
     fn insert(&mut self, key: IdempotencyKey, job: JobId, hour: Hour, limits: KeyLimits) {
-        let part_max = limits.most.div_ceil(PARTS).max(1);
+        let part_max = limits.most.div_ceil(PARTS).clamp(1, PART_MAX);
         let last = self.done.range((hour, 0)..=(hour, u32::MAX)).next_back();
         let part = match last {
             Some((&(_, part), keys)) if keys.len() >= part_max => part.saturating_add(1),

@@ -206,6 +206,10 @@ async fn a_command_with_a_key_is_carried_out_once() {
         let pause = Command::Pause { mode: PauseMode::Drain };
         let again = within(job.command(pause, asking(key("pause")))).await.unwrap();
         assert!(again.replayed && again.snapshot.job.status() == JobStatus::Running);
+        // With other paths in their keys, commands on two jobs never have the same one.
+        let other = engine.job(JobId::from_u128(7));
+        let refused = within(other.command(Command::Cancel, asking(key("pause")))).await;
+        assert!(matches!(refused, Err(CommandError::KeyReused)));
         // A condition that held then need not hold now.
         let revision = again.snapshot.job.revision();
         for replayed in [false, true] {
