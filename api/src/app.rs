@@ -12,6 +12,8 @@ use annals_tasks_sdk::{Handler, Task, TaskKind, Workflow};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::http::{self, AppState};
+
 /// A program that does all that `annals` does, with tasks and workflows of its own.
 ///
 /// ```no_run
@@ -112,6 +114,35 @@ impl App {
         }
         self.changes.iter().fold(builder, |builder, change| change(builder))
     }
+}
+
+/// The API of a running engine as a router, for an axum application of one's own.
+///
+/// It may be nested under any path: what it answers leads back there. `/api/v1`, `/readyz`,
+/// `/metrics` and the others lie below that path then. What is allowed is as
+/// [`http::Settings`](crate::http::Settings) has it by default, so plans with `shell` tasks are
+/// refused; [`http::router`](crate::http::router) takes other settings, and a token that ends
+/// streams and long waits when the application is about to end. They end with the engine, too.
+///
+/// Whoever reaches the router may do everything: put it behind what tells callers apart.
+///
+/// ```
+/// use annals::prelude::*;
+/// use axum::Router;
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// # let folder = tempfile::tempdir()?;
+/// # let data = folder.path().join("annals-data");
+/// let engine = Engine::open(data).start().await?;
+/// let app: Router = Router::new().nest("/annals", annals::router(engine.clone()));
+/// // axum::serve(listener, app).with_graceful_shutdown(...).await?;
+/// engine.shutdown().await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn router(engine: Engine) -> axum::Router {
+    http::router(AppState::ready(engine, http::Settings::default()))
 }
 
 impl fmt::Debug for App {

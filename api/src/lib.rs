@@ -44,7 +44,7 @@ pub mod plan_file;
 mod serve;
 mod settings;
 
-pub use app::App;
+pub use app::{App, router};
 
 /// To be called first in `main` by programs that offer `shell` tasks.
 pub use annals_engine::isolated_entry;

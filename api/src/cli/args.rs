@@ -6,7 +6,7 @@ use annals_engine::job::JobStatus;
 use annals_tasks_sdk::{JobId, TaskId};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::serve::ServeArgs;
+use super::flags::ServerFlags;
 
 /// A durable workflow engine whose event log is the truth.
 ///
@@ -52,7 +52,7 @@ pub(super) enum Command {
     ///
     /// Each setting can be a flag, a variable, or a line of annals.toml with the name of the flag
     /// and _ for -, such as `listen = "127.0.0.1:8080"`; the first of these that there is holds.
-    Serve(ServeArgs),
+    Serve(ServerFlags),
     /// Check a plan file; run nothing.
     Validate(ValidateArgs),
     /// List jobs, the newest first.

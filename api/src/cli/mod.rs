@@ -11,6 +11,7 @@ mod diagnostics;
 mod error;
 mod events;
 mod explain;
+mod flags;
 mod list;
 mod live;
 mod logs;
@@ -135,7 +136,7 @@ fn runtime(is_server: bool) -> std::io::Result<Runtime> {
 async fn dispatch(command: Command, session: Session) -> Result<Exit, CliError> {
     match command {
         Command::Run(args) => run::run(args, session).await,
-        Command::Serve(args) => serve::serve(args, session).await,
+        Command::Serve(flags) => serve::serve(flags, session).await,
         Command::Validate(args) => validate::validate(&args, session).await,
         Command::List(args) => list::list(&args, session).await,
         Command::Show(args) => show::show(&args, session).await,

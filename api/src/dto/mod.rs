@@ -11,6 +11,7 @@ mod job;
 mod list;
 mod plan;
 mod row;
+mod server;
 mod stream;
 mod task;
 mod time;
@@ -31,6 +32,7 @@ pub use plan::{
     Backoff, OnFailure, OnLost, Plan, PlannedTask, Retry, Start, SubmitBody, WorkflowCall,
 };
 pub use row::Row;
+pub use server::{Health, Kind, Kinds, Reason, WorkflowName, Workflows};
 pub use stream::{JobEnd, LogEnd, LogEntry, LogLine};
 pub use task::{Attempt, Due, Task, TaskProgress, Tasks, WaitingFor};
 pub use time::Time;

@@ -16,9 +16,9 @@ use super::problem::{Code, Problem};
 use super::state::AppState;
 
 /// Who asks, while there are no tokens.
-const X_ANNALS_ACTOR: HeaderName = HeaderName::from_static("x-annals-actor");
+pub(super) const X_ANNALS_ACTOR: HeaderName = HeaderName::from_static("x-annals-actor");
 /// Who asks without a name.
-const ANONYMOUS: &str = "anonymous";
+pub(super) const ANONYMOUS: &str = "anonymous";
 /// The longest name of an actor, in characters.
 const ACTOR_MAX: usize = 128;
 

@@ -13,6 +13,9 @@
 //! | `extract`, `query`, `body` | from requests to types |
 //! | `list`, `events`, `logs` | which jobs there are, what happens to them and what they write |
 //! | `sse` | streams of server-sent events |
+//! | `observe`, `metrics` | what is noted of each request, and the numbers of it all |
+//! | `health` | whether the server lives, and whether it is ready |
+//! | `kinds` | what is registered, with schemas |
 //! | `openapi` | the description of it all, made of the code |
 //!
 //! Nothing here listens or opens a store: that is the matter of whoever serves the router.
@@ -26,10 +29,14 @@ mod etag;
 mod events;
 mod extract;
 mod fields;
+mod health;
 mod idempotency;
 mod jobs;
+mod kinds;
 mod list;
 mod logs;
+mod metrics;
+mod observe;
 mod openapi;
 mod orders;
 mod plans;
@@ -46,7 +53,7 @@ use utoipa_axum::router::OpenApiRouter;
 pub(crate) use body::TooSlow;
 pub use openapi::document;
 pub use problem::{Code, FieldError, Problem, ProblemBody};
-pub use state::{AppState, Phase, Settings, Starting};
+pub use state::{AppState, DiskWatch, Phase, Settings, Starting};
 
 /// Where the API lies.
 pub const BASE: &str = "/api/v1";
@@ -54,7 +61,7 @@ pub const BASE: &str = "/api/v1";
 /// Everything that is served, with what happens to each request.
 pub fn router(state: AppState) -> Router {
     let (routes, _) = routes().split_for_parts();
-    edge::around(routes.with_state(state))
+    observe::around(edge::around(routes.with_state(state.clone())), state)
 }
 
 /// All routes, with their description.
@@ -71,10 +78,11 @@ fn api() -> OpenApiRouter<AppState> {
         .merge(list::routes())
         .merge(events::routes())
         .merge(logs::routes())
+        .merge(kinds::routes())
         .merge(openapi::routes())
 }
 
 /// The routes beside it, for who runs the server.
 fn outside() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+    health::routes().merge(metrics::routes())
 }

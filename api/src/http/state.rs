@@ -1,12 +1,15 @@
 //! What handlers share: where the engine stands, what is allowed, and when everything ends.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use annals_engine::Engine;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::metrics::Requests;
 use super::problem::{Code, Problem};
 
 /// What a client is told to wait before it asks an engine again that is not there yet.
@@ -20,6 +23,7 @@ struct Inner {
     phase: watch::Sender<Phase>,
     settings: Settings,
     ending: CancellationToken,
+    requests: Requests,
 }
 
 /// Where the engine stands.
@@ -58,6 +62,17 @@ pub struct Settings {
     pub batch_jobs: usize,
     /// The longest time that a request may ask to wait.
     pub wait_max: Duration,
+    /// The disk that must not be full for the server to be ready; none is looked at by default.
+    pub disk: Option<DiskWatch>,
+}
+
+/// A disk that is watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskWatch {
+    /// A folder on it, the store's.
+    pub folder: PathBuf,
+    /// With fewer bytes left for it the server is not ready.
+    pub min_free: u64,
 }
 
 impl Default for Settings {
@@ -67,6 +82,22 @@ impl Default for Settings {
             body_bytes: 17 << 20,
             batch_jobs: 1_000,
             wait_max: Duration::from_mins(5),
+            disk: None,
+        }
+    }
+}
+
+impl Phase {
+    /// The names of all.
+    pub const NAMES: [&'static str; 4] = ["starting", "ready", "failed", "stopping"];
+
+    /// A word for it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Starting(_) => "starting",
+            Self::Ready(_) => "ready",
+            Self::Failed(_) => "failed",
+            Self::Stopping(_) => "stopping",
         }
     }
 }
@@ -85,7 +116,12 @@ impl AppState {
 
     fn new(phase: Phase, settings: Settings) -> Self {
         let (phase, _) = watch::channel(phase);
-        Self(Arc::new(Inner { phase, settings, ending: CancellationToken::new() }))
+        Self(Arc::new(Inner {
+            phase,
+            settings,
+            ending: CancellationToken::new(),
+            requests: Requests::default(),
+        }))
     }
 
     /// Goes on to a phase, which everyone who follows them hears of.
@@ -126,5 +162,15 @@ impl AppState {
     /// Fires when the server ends: streams and long waits must end then.
     pub fn ending(&self) -> &CancellationToken {
         &self.0.ending
+    }
+
+    /// What is counted of requests.
+    pub(super) fn requests(&self) -> &Requests {
+        &self.0.requests
+    }
+
+    /// Has the number of open connections shown among the metrics.
+    pub(crate) fn show_connections(&self, open: Arc<AtomicUsize>) {
+        self.0.requests.show_connections(open);
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -59,6 +60,11 @@ impl Listener {
         self.socket.local_addr()
     }
 
+    /// How many connections are open.
+    pub(crate) fn open(&self) -> Arc<AtomicUsize> {
+        Arc::clone(self.peers.open())
+    }
+
     /// Serves what connects, until it is told to close.
     pub(crate) async fn serve(self, router: Router, close: CancellationToken) -> Rest {
         let mut told = None;
@@ -101,7 +107,8 @@ impl Rest {
     pub(crate) async fn finish(self, patience: Duration) {
         self.0.finish();
         if tokio::time::timeout(patience, self.0.are_gone()).await.is_err() {
-            tracing::warn!(connections = self.0.count(), "some connections did not end in time");
+            let connections = self.0.open().load(Ordering::Relaxed);
+            tracing::warn!(connections, "some connections did not end in time");
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -31,6 +32,8 @@ pub(super) struct Peers {
     room: Room,
     table: Mutex<Table>,
     left: Notify,
+    /// How many there are, for whoever watches.
+    open: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
@@ -55,7 +58,7 @@ pub(super) struct Seat {
 
 impl Peers {
     pub(super) fn new(room: Room) -> Self {
-        Self { room, table: Mutex::default(), left: Notify::new() }
+        Self { room, table: Mutex::default(), left: Notify::new(), open: Arc::default() }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -80,6 +83,7 @@ impl Peers {
         table.next += 1;
         *table.of_one.entry(peer).or_default() += 1;
         table.connections.insert(number, Connection { peer, watch: Arc::clone(watch) });
+        self.open.fetch_add(1, Ordering::Relaxed);
         Some(Seat { peers: Arc::clone(self), number })
     }
 
@@ -108,9 +112,9 @@ impl Peers {
         }
     }
 
-    /// How many connections are open.
-    pub(super) fn count(&self) -> usize {
-        self.table().connections.len()
+    /// How many connections are open, those that were sent away and are not gone yet counted.
+    pub(super) fn open(&self) -> &Arc<AtomicUsize> {
+        &self.open
     }
 }
 
@@ -150,6 +154,7 @@ impl Drop for Seat {
     fn drop(&mut self) {
         // One that was sent away is not there any more.
         self.peers.table().remove(self.number);
+        self.peers.open.fetch_sub(1, Ordering::Relaxed);
         self.peers.left.notify_waiters();
     }
 }
@@ -196,7 +201,7 @@ mod tests {
         let last = working().await;
         let seat = peers.admit(peer(2), &last).expect("there is one that can go");
         assert!(was_sent_away(&older) && !was_sent_away(&newer) && !was_sent_away(&busy));
-        assert_eq!(peers.count(), 3);
+        assert_eq!(peers.table().connections.len(), 3);
 
         let last = working().await;
         let _seat = peers.admit(peer(2), &last).expect("there is another");
@@ -218,7 +223,7 @@ mod tests {
         let _third = peers.admit(peer(1), &third).unwrap();
         assert!(was_sent_away(&mine[0]), "its own gives way");
         assert!(!was_sent_away(&other), "though the other's has waited longer");
-        assert_eq!(peers.count(), 3);
+        assert_eq!(peers.table().connections.len(), 3);
     }
 
     #[tokio::test(start_paused = true)]
@@ -233,7 +238,8 @@ mod tests {
             }
             drop(seat);
         }
-        assert_eq!(peers.count(), 0);
+        assert_eq!(peers.open().load(Ordering::Relaxed), 0);
+        assert!(peers.table().connections.is_empty());
         assert!(peers.table().of_one.is_empty());
         peers.are_gone().await;
     }

@@ -9,15 +9,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use annals_engine::Engine;
-use annals_engine::log::{Notice, Options};
-use annals_engine::runtime::{Builder, EngineError, StartError};
+use annals_engine::runtime::{Builder, EngineError, StartError, Startup};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::address::Address;
 use super::listener::{Listener, Rest};
 use super::signals::{Came, Signals};
-use crate::http::{self, AppState, Phase, Starting};
+use crate::http::{self, AppState, DiskWatch, Phase, Starting};
 use crate::settings::Settings;
 
 /// What is kept of the time for the end, so that last answers are read.
@@ -125,7 +124,8 @@ fn url(address: SocketAddr) -> String {
 
 fn http_settings(settings: &Settings) -> http::Settings {
     let allow_shell = settings.allow_shell.is_allowed();
-    http::Settings { allow_shell, ..http::Settings::default() }
+    let disk = DiskWatch { folder: settings.data.clone(), min_free: settings.min_free_disk };
+    http::Settings { allow_shell, disk: Some(disk), ..http::Settings::default() }
 }
 
 /// The listener at work.
@@ -137,6 +137,7 @@ struct Front {
 impl Front {
     fn open(listener: Listener, state: &AppState) -> Self {
         let close = CancellationToken::new();
+        state.show_connections(listener.open());
         let serving = listener.serve(http::router(state.clone()), close.clone());
         Self { close, serving: tokio::spawn(serving) }
     }
@@ -152,26 +153,20 @@ impl Front {
 
 async fn start(engine: Builder, state: &AppState) -> Result<Engine, StartError> {
     let told = state.clone();
-    let options = Options {
-        notify: Some(std::sync::Arc::new(move |notice| {
-            told.enter(Phase::Starting(doing(&notice)));
-        })),
-        ..Options::default()
-    };
-    engine.store(options).start().await
+    engine.progress(move |startup| told.enter(Phase::Starting(doing(&startup)))).start().await
 }
 
-fn doing(notice: &Notice) -> Starting {
-    match notice {
-        Notice::Repairing { file, progress } => {
-            let name = file.file_name().unwrap_or_default().to_string_lossy();
-            let doing = format!("repairing {name} after a crash").into();
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
-            let percent = (progress * 100.0).clamp(0.0, 100.0) as u8;
-            Starting { doing, percent: Some(percent) }
+fn doing(startup: &Startup) -> Starting {
+    let (doing, fraction) = match startup {
+        Startup::Repairing { file, fraction } => {
+            (format!("repairing {} after a crash", file.display()), Some(*fraction))
         }
-        _ => Starting { doing: "rebuilding the views".into(), percent: None },
-    }
+        Startup::Recovering { fraction } => ("recovering jobs".into(), Some(*fraction)),
+        other => (other.to_string(), None),
+    };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is clamped")]
+    let percent = fraction.map(|fraction| (fraction * 100.0).clamp(0.0, 100.0) as u8);
+    Starting { doing: doing.into(), percent }
 }
 
 /// A server whose address is not known to other commands is one all the same.

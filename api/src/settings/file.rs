@@ -86,16 +86,21 @@ impl File {
 /// The text that a flag would have.
 fn in_words(key: &Key, value: &Spanned<DeValue<'_>>) -> Result<String, String> {
     match (key.shape, value.get_ref()) {
-        (Shape::Text, DeValue::String(text)) => Ok(text.clone().into_owned()),
+        (Shape::Text | Shape::List, DeValue::String(text)) => Ok(text.clone().into_owned()),
         (Shape::Number, DeValue::Integer(number)) if number.radix() == 10 => {
             Ok(number.as_str().to_owned())
         }
         (Shape::Switch, DeValue::Boolean(on)) => Ok(on.to_string()),
+        (Shape::List, DeValue::Array(items)) if items.iter().all(|item| item.as_ref().is_str()) => {
+            let texts = items.iter().filter_map(|item| item.as_ref().as_str());
+            Ok(texts.collect::<Vec<_>>().join(","))
+        }
         (shape, value) => {
             let wanted = match shape {
                 Shape::Text => format!("a text such as \"{}\"", key.default),
                 Shape::Number => "a whole number such as 64".to_owned(),
                 Shape::Switch => "true or false".to_owned(),
+                Shape::List => "a list of texts such as [\"localhost\"]".to_owned(),
             };
             Err(format!("`{}` is {wanted}, not {}", key.name, article(value.type_str())))
         }

@@ -4,8 +4,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use annals_engine::Builder;
+use annals_engine::kinds::{AllowedTarget, HttpSettings};
+
 use super::file::File;
-use super::key::{KEYS, Key};
+use super::key::{KEYS, Key, Scope};
 use super::values::{LogFormat, Served};
 
 /// Where the server listens if nothing else is said.
@@ -25,6 +28,7 @@ pub(crate) struct Settings {
     pub(crate) log: String,
     pub(crate) slots: usize,
     pub(crate) shell_slots: usize,
+    pub(crate) allow_targets: Vec<AllowedTarget>,
     pub(crate) min_free_disk: u64,
     pub(crate) max_connections: usize,
     /// See [`Settings::connections_of_a_peer`].
@@ -47,6 +51,7 @@ impl Default for Settings {
             log: "info".into(),
             slots: 64,
             shell_slots: std::thread::available_parallelism().map_or(1, usize::from),
+            allow_targets: Vec::new(),
             min_free_disk: 128 << 20,
             max_connections: half_of_open_files(),
             max_connections_per_peer: None,
@@ -83,8 +88,10 @@ impl Settings {
     /// Puts the layers together: `flags` over the variables over the file over the defaults.
     ///
     /// Each layer is read whole: what is wrong in one is an error, also where another layer has
-    /// its way.
+    /// its way. Only of the variables those are left alone that concern somebody else: the
+    /// environment is not one command's.
     pub(crate) fn layered(
+        scopes: &[Scope],
         file: Option<&File>,
         variable: impl Fn(&str) -> Option<String>,
         flags: &Given,
@@ -93,7 +100,7 @@ impl Settings {
         if let Some(file) = file {
             file.set(&mut settings)?;
         }
-        for key in KEYS {
+        for key in KEYS.iter().filter(|key| scopes.contains(&key.scope)) {
             let name = key.variable();
             // A variable that is empty is as good as none.
             if let Some(text) = variable(&name).filter(|text| !text.is_empty()) {
@@ -107,6 +114,13 @@ impl Settings {
                 .map_err(|detail| BadSetting { place: place(), detail })?;
         }
         Ok(settings)
+    }
+
+    /// Tells an engine what is set for it.
+    pub(crate) fn apply(&self, engine: Builder) -> Builder {
+        let targets = HttpSettings::default().allow(self.allow_targets.iter().cloned());
+        let engine = engine.slots(self.slots).shell_slots(self.shell_slots).http(targets);
+        engine.allow_unknown_kinds(self.allow_unknown_kinds.is_allowed())
     }
 
     /// How many connections one address may have.

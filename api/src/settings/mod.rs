@@ -13,6 +13,6 @@ mod tests;
 mod values;
 
 pub(crate) use file::File;
-pub(crate) use key::{KEYS, Key};
+pub(crate) use key::{KEYS, Key, Scope};
 pub(crate) use layers::{BadSetting, Given, Settings};
 pub(crate) use values::LogFormat;

@@ -2,7 +2,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{BadSetting, File, Given, KEYS, LogFormat, Settings};
+use super::{BadSetting, File, Given, KEYS, LogFormat, Scope, Settings};
+
+const ALL: [Scope; 3] = [Scope::Everybody, Scope::Engine, Scope::Server];
 
 fn file(text: &str) -> Result<File, BadSetting> {
     File::parse(Path::new("etc/annals.toml"), text)
@@ -21,7 +23,7 @@ fn layered(
 ) -> Result<Settings, BadSetting> {
     let variables: BTreeMap<_, _> = variables.iter().copied().collect();
     let variable = |name: &str| variables.get(name).map(|text| (*text).to_owned());
-    Settings::layered(Some(&file(text)?), variable, &flags(given))
+    Settings::layered(&ALL, Some(&file(text)?), variable, &flags(given))
 }
 
 fn complaint(settings: Result<Settings, BadSetting>) -> String {
@@ -71,6 +73,7 @@ fn every_setting_can_be_in_the_file() {
         log = 'warn,annals=debug'
         slots = 1_0
         shell_slots = 3
+        allow_targets = ['localhost', '10.0.0.0/8']
         min_free_disk = '1 GiB'
         max_connections = 100
         max_connections_per_peer = 7
@@ -88,6 +91,8 @@ fn every_setting_can_be_in_the_file() {
     assert_eq!(settings.log_format, LogFormat::Json);
     assert_eq!(settings.log, "warn,annals=debug");
     assert_eq!((settings.slots, settings.shell_slots), (10, 3));
+    let targets = settings.allow_targets.iter().map(ToString::to_string);
+    assert_eq!(targets.collect::<Vec<_>>(), ["localhost", "10.0.0.0/8"]);
     assert_eq!(settings.min_free_disk, 1 << 30);
     assert_eq!((settings.max_connections, settings.connections_of_a_peer()), (100, 7));
     let timeouts = [settings.header_timeout, settings.body_timeout, settings.idle_timeout];
@@ -125,6 +130,8 @@ fn what_the_file_gets_wrong_is_said_with_its_place() {
         ("\n\nheader_timeout = '1 lightyear'", "3:18: `header_timeout`: "),
         ("slots = 0", "1:9: `slots`: \"0\" is no whole number from 1 on"),
         ("slots = -1", "1:9: `slots`: \"-1\" is no whole number from 1 on"),
+        ("allow_targets = ['a', 1]", "1:17: `allow_targets` is a list of texts such as"),
+        ("allow_targets = '10.0.0.0/99'", "1:17: `allow_targets`: \"10.0.0.0/99\" is no target"),
         ("log = '=,='", "1:7: `log`: "),
     ];
     for (text, wanted) in cases {
@@ -161,6 +168,17 @@ fn flags_and_variables_name_themselves_where_they_are_wrong() {
     let found = complaint(layered("", &[("ANNALS_BODY_TIMEOUT", "2d")], &[]));
     assert_eq!(found, "ANNALS_BODY_TIMEOUT: \"2d\" is longer than a day");
     assert!(layered("", &[("ANNALS_SLOTS", "")], &[]).is_ok(), "empty is as good as not set");
+}
+
+#[test]
+fn variables_that_concern_somebody_else_are_left_alone() {
+    let variable = |name: &str| match name {
+        "ANNALS_LISTEN" => Some("0.0.0.0:80".to_owned()),
+        "ANNALS_SLOTS" => Some("3".to_owned()),
+        _ => None,
+    };
+    let settings = Settings::layered(&[Scope::Engine], None, variable, &Vec::new()).unwrap();
+    assert_eq!(settings.slots, 3);
 }
 
 #[test]

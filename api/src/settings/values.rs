@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
+use annals_engine::kinds::{AllowedTarget, BadTarget};
 use annals_tasks_sdk::duration::parse_duration;
 
 /// How log lines are written.
@@ -101,6 +102,12 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let unit = UNITS.iter().find(|(name, _)| *name == unit.trim_start());
     let size = unit.and_then(|(_, bytes)| number.parse::<u64>().ok()?.checked_mul(*bytes));
     size.ok_or_else(|| format!("{text:?} is no size; write it as 128MiB, 2GiB or 0B"))
+}
+
+/// What `http` tasks may reach.
+pub(super) fn targets(text: &str) -> Result<Vec<AllowedTarget>, String> {
+    let targets = text.split(',').map(str::trim).filter(|target| !target.is_empty());
+    targets.map(|target| target.parse().map_err(|error: BadTarget| error.to_string())).collect()
 }
 
 /// A filter of log lines.
