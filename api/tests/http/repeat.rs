@@ -36,10 +36,10 @@ async fn a_repeat_answers_with_the_job_as_it_is_now() {
 }
 
 #[tokio::test]
-async fn twenty_equal_submissions_at_once_are_one_job() {
+async fn a_hundred_equal_submissions_at_once_are_one_job() {
     let face = Arc::new(Face::new().await);
     let body = plan(r#"{"id": "a", "kind": "noop"}"#);
-    let all = (0..20).map(|_| {
+    let all = (0..100).map(|_| {
         let (face, body) = (Arc::clone(&face), body.clone());
         tokio::spawn(async move { keyed(&face, JOBS, "one", &body).await })
     });

@@ -1,9 +1,12 @@
 //! What the API says when the store fails under it.
 
+use std::collections::BTreeSet;
+
 use annals::http::{AppState, Settings, router};
 use annals_engine::log::{Fault, MemoryDisk, Position};
 use annals_engine::{Engine, Mode};
 use axum::Router;
+use futures_util::future::join_all;
 use tempfile::TempDir;
 
 use crate::face::{answer, ask, plan, send, with};
@@ -43,6 +46,32 @@ async fn an_unknown_outcome_is_said_to_be_and_settled_by_a_repeat() {
         again.with_status(202);
         assert_eq!(again.header("idempotency-replayed"), is_kept.then_some("true"), "{fault:?}");
         assert_eq!(engine.jobs(None, 10).await.unwrap().len(), 1);
+    }
+}
+
+/// None of many equal requests is answered as if its job were there, and all together are one job
+/// after the next start.
+#[tokio::test]
+async fn equal_submissions_at_once_whose_commit_fails_are_one_job_afterwards() {
+    for fault in [Fault::Before, Fault::After] {
+        let disk = MemoryDisk::new();
+        let body = plan(r#"{"id": "a", "kind": "noop"}"#);
+        let submit = || with(send("POST", JOBS, body.clone()), "idempotency-key", "k");
+        let (engine, face, _folder) = started(&disk, Mode::Run).await;
+        disk.fail_append(1, fault);
+        let all = (0..100).map(|_| answer(face.clone(), submit()));
+        for refused in join_all(all).await {
+            refused.problem(503, "outcome_unknown");
+        }
+        assert!(engine.shutdown().await.is_err());
+        drop((engine, face));
+        let (engine, face, _folder) = started(&disk, Mode::Run).await;
+        let all = join_all((0..100).map(|_| answer(face.clone(), submit()))).await;
+        let jobs: BTreeSet<_> = all.iter().map(|answer| answer.header("location")).collect();
+        assert_eq!((jobs.len(), all.iter().all(|answer| answer.status == 202)), (1, true));
+        assert_eq!(engine.jobs(None, 10).await.unwrap().len(), 1);
+        let other = with(send("POST", JOBS, format!("{body} ")), "idempotency-key", "k");
+        answer(face, other).await.problem(422, "idempotency_key_reused");
     }
 }
 

@@ -33,6 +33,12 @@ enum Xtask {
         #[arg(long, default_value_t = 400)]
         rounds: u32,
     },
+    /// Requests against each other and against what happens at the same moment.
+    Race {
+        /// How many times each race is run.
+        #[arg(long, default_value_t = 1_000)]
+        rounds: u32,
+    },
     /// Logs and engines on a disk of which every operation fails in turn: full, over its quota or
     /// broken, once or for ever, with or without a part of the operation done.
     Ioerr {
@@ -60,6 +66,7 @@ fn main() -> ExitCode {
         Xtask::Slow => slow(),
         Xtask::Walk { commands, seed } => walk(commands, seed),
         Xtask::Kill { rounds } => kill(rounds),
+        Xtask::Race { rounds } => race(rounds),
         Xtask::Ioerr { rounds } => ioerr(rounds),
         Xtask::Crash { images, seed, release } => crash(images, seed, release),
     };
@@ -70,8 +77,12 @@ fn main() -> ExitCode {
 type Part = (&'static str, fn() -> bool);
 
 fn slow() -> bool {
-    let parts: [Part; 3] =
-        [("walk", || walk(1_000_000, None)), ("kill", || kill(100)), ("ioerr", || ioerr(1))];
+    let parts: [Part; 4] = [
+        ("walk", || walk(1_000_000, None)),
+        ("kill", || kill(100)),
+        ("ioerr", || ioerr(1)),
+        ("race", || race(1_000)),
+    ];
     let mut failed = Vec::new();
     for (name, part) in parts {
         let start = Instant::now();
@@ -100,6 +111,13 @@ fn kill(rounds: u32) -> bool {
     let mut test = cargo();
     test.args(["test", "--package", "annals-engine", "--lib", "log::tests::kill"]);
     test.env("ANNALS_TEST_ROUNDS", rounds.to_string());
+    test.status().is_ok_and(|status| status.success())
+}
+
+fn race(rounds: u32) -> bool {
+    let mut test = cargo();
+    test.args(["test", "--package", "annals", "--test", "http", "race"]);
+    test.env("ANNALS_RACE_ROUNDS", rounds.to_string());
     test.status().is_ok_and(|status| status.success())
 }
 

@@ -156,8 +156,8 @@ fn closure(
 fn would_lose(job: &Job, chosen: TaskNumber, dependants: Vec<Dependant>, verb: &str) -> Rejection {
     let id = job.task(chosen).map_or("", |task| task.spec.id.as_str());
     let taker = |dependant: &Dependant| match &dependant.task {
-        Some(task) => format!("task {task} (at {})", dependant.reference),
-        None => format!("the plan's output (at {})", dependant.reference),
+        Some(task) => format!("task {task}{}", place(dependant)),
+        None => format!("the plan's output{}", place(dependant)),
     };
     let list = dependants.iter().take(20).map(taker).collect::<Vec<_>>().join(", ");
     let help = if verb == "skip" {
@@ -167,6 +167,12 @@ fn would_lose(job: &Job, chosen: TaskNumber, dependants: Vec<Dependant>, verb: &
     };
     let message = format!("the output of task {id} is taken by {list}: {help}");
     Rejection { dependants, ..rejection(job, "output_is_taken", message) }
+}
+
+/// Where the reference stands, for the end of a sentence; nothing where it is the whole.
+fn place(dependant: &Dependant) -> String {
+    let reference = &dependant.reference;
+    if reference.is_empty() { String::new() } else { format!(" (at {reference})") }
 }
 
 /// Removing tasks makes those after them need the task before them, which may need them in turn,
@@ -191,10 +197,10 @@ fn fits_together(job: &Job, removed: &BTreeSet<TaskNumber>) -> Result<(), Reject
     let dependants = job.out_of_order(&without, removed);
     let Some(first) = dependants.first() else { return Ok(()) };
     let message = format!(
-        "without it task {} would no longer need each task whose output it takes (at {}): \
-         skip it instead",
+        "without it task {} would no longer need each task whose output it takes{}: skip it \
+         instead",
         first.task.as_deref().unwrap_or_default(),
-        first.reference
+        place(first)
     );
     Err(Rejection { dependants, ..rejection(job, "would_lose_order", message) })
 }
