@@ -10,7 +10,11 @@
 //! | `state` | what handlers share: the phase of the engine, the settings, the end |
 //! | `problem` | errors as RFC 9457 has them, each with a stable code |
 //! | `edge` | what happens to every request and answer: ids, panics, problems, headers |
-//! | `extract`, `query`, `body` | from requests to types |
+//! | `extract`, `query`, `body`, `fields` | from requests to types |
+//! | `submit`, `batch`, `plans` | submissions: a plan, or a workflow that makes one |
+//! | `commands`, `orders` | steering jobs |
+//! | `jobs`, `wait`, `etag` | reading a job: at once, when it has changed, or not twice |
+//! | `idempotency` | requests that are repeated with their key |
 //! | `list`, `events`, `logs` | which jobs there are, what happens to them and what they write |
 //! | `sse` | streams of server-sent events |
 //! | `observe`, `metrics` | what is noted of each request, and the numbers of it all |

@@ -150,6 +150,7 @@ fn refine(parameter: &mut Parameter) {
         }
         "task" => "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$",
         "wait" => r"^([0-9]+(\.[0-9]{1,3})? *(w|d|h|m|s|ms) *)+$|^P",
+        "stream" => "^(stdout|stderr)$",
         "If-Match" => r#"^(\*|(W/)?"[0-9]+\.[0-9]+\.[0-9]+")$"#,
         "Idempotency-Key" => r#"^([!#-\[\]-~]{1,255}|"[ !#-\[\]-~]{1,255}")$"#,
         "X-Annals-Actor" => r"^[^\x00-\x1f\x7f]{1,128}$",

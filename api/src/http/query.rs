@@ -69,7 +69,6 @@ pub(super) fn bad_query(detail: impl Into<String>) -> Problem {
 
 impl Parameters {
     /// All values of a parameter that may be repeated.
-    #[allow(dead_code, reason = "lists are filtered by such")]
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let named = self.0.iter().filter(move |(key, _)| key == name);
         named.map(|(_, value)| value.as_str())

@@ -40,6 +40,11 @@ const PATHS: &[&str] = &[
     "/%6aobs",
     "/jobs/urn:uuid:{job}",
     "/jobs/{{job}}",
+    "/jobs/{job}/events",
+    "/jobs/{job}/tasks/a/log",
+    "/events",
+    "/kinds",
+    "/workflows",
 ];
 const QUERIES: &[&str] = &[
     "",
@@ -61,6 +66,13 @@ const QUERIES: &[&str] = &[
     "?cursor=AAAA",
     "?%",
     "?a=%zz",
+    "?limit=5&status=running&status=none",
+    "?label=a:b&label=c",
+    "?created_after=2026-01-01T00:00:00Z",
+    "?tail=-1",
+    "?attempt=0",
+    "?attempt=4294967296&stream=stdin",
+    "?text=%F0%9F%92%A9",
 ];
 const BODIES: &[&[u8]] = &[
     b"",
@@ -108,7 +120,6 @@ const HEADERS: &[(&str, &[u8])] = &[
     ("x-request-id", b"\xff"),
     ("accept-encoding", b"gzip"),
     ("accept-encoding", b"\xff"),
-    ("accept", b"text/event-stream"),
     ("content-length", b"7"),
     ("last-event-id", b"-1"),
     ("prefer", b"wait=1"),
