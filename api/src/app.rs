@@ -120,8 +120,8 @@ impl App {
 ///
 /// It may be nested under any path: what it answers leads back there. `/api/v1`, `/readyz`,
 /// `/metrics` and the others lie below that path then. What is allowed is as
-/// [`http::Settings`](crate::http::Settings) has it by default, so plans with `shell` tasks are
-/// refused; [`http::router`](crate::http::router) takes other settings, and a token that ends
+/// [`http::Settings`] has it by default, so plans with `shell` tasks are
+/// refused; [`http::router`] takes other settings, and a token that ends
 /// streams and long waits when the application is about to end. They end with the engine, too.
 ///
 /// Whoever reaches the router may do everything: put it behind what tells callers apart.

@@ -2,7 +2,7 @@
 //!
 //! This is the library that programs embed ([`prelude`]), and the library behind the `annals`
 //! command: the JSON that answers are made of ([`dto`]), the reading of plan files
-//! ([`plan_file`]), the engine over HTTP ([`http`]), and the command line ([`cli`]).
+//! ([`plan_file`]), the engine over HTTP ([`http`]), and the command line (`cli`).
 //!
 //! ```
 //! use annals::prelude::*;
