@@ -26,6 +26,14 @@ pub(crate) fn annals() -> &'static Path {
 pub(crate) fn built(name: &str, which: &[&str]) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--message-format=json"]).args(which);
+    // What Cargo tells a test about its own package would have crates built anew that ask for it
+    // when they are built themselves, and those that need them, here and then again elsewhere.
+    for (name, _) in std::env::vars_os() {
+        let of_package = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_"];
+        if of_package.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            cargo.env_remove(name);
+        }
+    }
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }

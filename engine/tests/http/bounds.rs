@@ -146,6 +146,8 @@ async fn an_attempt_that_is_told_to_stop_hangs_up_at_once() {
         };
         let (run, ()) = within(async { tokio::join!(attempt.call(&http, input), stop) }).await;
         assert!(run.error().is_cancelled(), "{:?}", run.error());
+        let begin = format!("GET {} -> stopped in ", server.url("/"));
+        assert!(run.log().starts_with(&begin), "{}", run.log());
         within(closed.notified()).await;
     }
 }

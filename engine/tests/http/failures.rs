@@ -6,7 +6,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
 use super::house::{allowing, call, fail, http, input, told};
-use super::server::{Server, answer, read};
+use super::server::{Server, answer, read, until_closed};
 
 #[tokio::test]
 async fn statuses_are_tried_again_by_their_class() {
@@ -107,12 +107,22 @@ async fn what_is_no_http_is_not_tried_again() {
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
         "HTTP/1.1 200 OK\r\nbad header\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\nno gzip at all, this",
+        "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 14\r\n\r\nno gzip at all",
         "<html>",
     ] {
         let server = Server::answering(move |_| said.as_bytes().to_vec()).await;
         let error = fail(&server.url("/"), "").await;
         assert_eq!(told(&error), "bad_response final", "{said:?}: {error}");
+    }
+    // Many speak before they are asked.
+    let server = Server::wild(async |mut stream| {
+        let _ = stream.write_all(b"220 mail.example ESMTP\r\n").await;
+        until_closed(&mut stream).await;
+    })
+    .await;
+    for _ in 0..20 {
+        let error = fail(&server.url("/"), "").await;
+        assert_eq!(told(&error), "bad_response final", "{error}");
     }
 }
 

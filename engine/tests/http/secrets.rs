@@ -86,7 +86,8 @@ fn loaded(url: &str) -> String {
     let url = format!("{url}/path?token={CANARY}-query&%63=1#{CANARY}");
     let headers = format!(
         r#""headers": {{"X-Api-Key": "{CANARY}-key", "Authorization": "Bearer {CANARY}-token",
-            "Cookie": "id={CANARY}-cookie; b={CANARY}-b"}}, "json": {{"password": "{CANARY}-body"}}"#
+            "Cookie": "id={CANARY}-cookie; b={CANARY}-b"}},
+            "json": {{"password": "{CANARY}-body"}}"#
     );
     input(&url, &headers)
 }

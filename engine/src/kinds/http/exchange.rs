@@ -1,6 +1,7 @@
 //! One request with its redirects, up to the answer that counts.
 
 use std::fmt::{Arguments, Display};
+use std::future::Future;
 use std::time::Instant;
 
 use annals_tasks_sdk::{Payload, Stream, TaskContext, TaskError, TaskResult};
@@ -29,13 +30,15 @@ impl Exchange<'_> {
         let mut redirects = 0;
         loop {
             let started = Instant::now();
-            let sent = self.send(&input.message).await;
-            let response = sent.map_err(|error| self.failed(&input.message, error, started))?;
+            let sent = self.unless_stopped(&input.message, started, self.send(&input.message));
+            let response =
+                sent.await?.map_err(|error| self.failed(&input.message, error, started))?;
             let status = response.status();
             let location = redirect::location(status, response.headers());
             let Some(location) = location.filter(|_| !input.expect.contains(status.as_u16()))
             else {
-                return self.conclude(&input, response, &secrets, started).await;
+                let concluded = self.conclude(&input, response, &secrets, started);
+                return self.unless_stopped(&input.message, started, concluded).await?;
             };
             let to = self.next(&input.message, location, redirects);
             let to = to.map_err(|error| self.failed(&input.message, error, started))?;
@@ -96,6 +99,18 @@ impl Exchange<'_> {
             return Ok(output::of(&answer));
         }
         Err(failure::of_status(&Line(message).to_string(), &answer, secrets))
+    }
+
+    /// Waits for a part of an exchange. What is dropped, because the attempt is told to stop,
+    /// closes its connection.
+    async fn unless_stopped<F: Future>(
+        &self,
+        message: &Message,
+        started: Instant,
+        part: F,
+    ) -> TaskResult<F::Output> {
+        let output = self.cx.or_cancelled(part).await;
+        output.inspect_err(|_| self.note(message, "stopped", started, format_args!("")))
     }
 
     fn failed(&self, message: &Message, failure: Failure, started: Instant) -> TaskError {

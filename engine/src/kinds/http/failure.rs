@@ -89,6 +89,8 @@ fn is_nonsense(error: &reqwest::Error) -> bool {
     for cause in causes(error) {
         if let Some(error) = cause.downcast_ref::<hyper::Error>() {
             unreadable |= error.is_parse() || error.is_parse_too_large();
+            // Something that speaks before it is asked. There is no other way to know it.
+            unreadable |= error.to_string() == "received unexpected message from connection";
         }
         if let Some(error) = cause.downcast_ref::<io::Error>() {
             let kind = error.kind();

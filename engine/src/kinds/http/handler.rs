@@ -10,6 +10,8 @@ use async_trait::async_trait;
 use reqwest::header::HeaderValue;
 use reqwest::{Client, Method};
 use tokio::sync::OnceCell;
+use tracing::Dispatch;
+use tracing::instrument::WithSubscriber;
 
 use super::super::fields::References;
 use super::client;
@@ -132,8 +134,8 @@ impl Handler for Http {
             redirects_max: self.settings.redirects_max,
             cx: &cx,
         };
-        // What is dropped here closes its connection.
-        let output = cx.or_cancelled(exchange.run(input)).await??;
+        // What the client's libraries trace is not what a task writes to its log.
+        let output = exchange.run(input).with_subscriber(Dispatch::none()).await?;
         Ok(Done { output, exit: Exit::default() })
     }
 
