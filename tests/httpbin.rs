@@ -1,5 +1,5 @@
-//! httpbin, a server that strangers wrote to try clients on, below gunicorn, asked by the tasks of a
-//! plan that the real binary runs.
+//! httpbin, a server that strangers wrote to try clients on, below gunicorn: the tasks of a plan
+//! ask it that the real binary runs.
 //!
 //! Both come from the package index, into `target/httpbin`; what cannot be installed is a failure.
 //! Slow, so run by `cargo xtask slow`.

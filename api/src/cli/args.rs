@@ -6,7 +6,7 @@ use annals_engine::job::JobStatus;
 use annals_tasks_sdk::{JobId, TaskId};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::flags::ServerFlags;
+use super::flags::{EngineFlags, ServerFlags};
 
 /// A durable workflow engine whose event log is the truth.
 ///
@@ -109,6 +109,8 @@ pub(super) struct RunArgs {
     /// Go on with this job and the plan that is stored with it.
     #[arg(long, value_name = "JOB", conflicts_with_all = ["input", "set"])]
     pub(super) job: Option<String>,
+    #[command(flatten)]
+    pub(super) flags: EngineFlags,
 }
 
 #[derive(Debug, Args)]
@@ -121,6 +123,8 @@ pub(super) struct ValidateArgs {
     /// Set a part of the input; VALUE is JSON, or else a text.
     #[arg(long, value_name = "POINTER=VALUE")]
     pub(super) set: Vec<String>,
+    #[command(flatten)]
+    pub(super) flags: EngineFlags,
 }
 
 #[derive(Debug, Args)]

@@ -1,28 +1,50 @@
 //! Settings as flags, made of the list of all settings.
 
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
 use crate::settings::{BadSetting, File, Given, KEYS, Key, Scope, Settings};
 
 /// Those of a server.
+pub(super) type ServerFlags = Flags<OfServer>;
+
+/// Those of whatever runs jobs, or checks what would run.
+pub(super) type EngineFlags = Flags<OfEngine>;
+
+/// Settings that were given as flags.
 #[derive(Debug)]
-pub(super) struct ServerFlags(Given);
+pub(super) struct Flags<S>(Given, PhantomData<S>);
 
-const OF_SERVER: [Scope; 2] = [Scope::Engine, Scope::Server];
+/// Whose settings are flags of a command.
+pub(super) trait Scopes: Debug {
+    const SCOPES: &'static [Scope];
+}
 
-impl ServerFlags {
-    /// All settings, with those of the file and the environment.
+#[derive(Debug)]
+pub(super) struct OfServer;
+
+impl Scopes for OfServer {
+    const SCOPES: &'static [Scope] = &[Scope::Engine, Scope::Server];
+}
+
+#[derive(Debug)]
+pub(super) struct OfEngine;
+
+impl Scopes for OfEngine {
+    const SCOPES: &'static [Scope] = &[Scope::Engine];
+}
+
+impl<S: Scopes> Flags<S> {
+    /// All these settings, with those of the file and the environment.
     pub(super) fn settings(&self, file: Option<&File>) -> Result<Settings, BadSetting> {
-        Settings::layered(&OF_SERVER, file, |name| std::env::var(name).ok(), &self.0)
+        Settings::layered(S::SCOPES, file, |name| std::env::var(name).ok(), &self.0)
     }
 }
 
 fn keys(scopes: &[Scope]) -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(|key| scopes.contains(&key.scope))
-}
-
-fn with_flags(command: Command, scopes: &[Scope]) -> Command {
-    keys(scopes).fold(command, |command, key| command.arg(flag(key)))
 }
 
 fn flag(key: &'static Key) -> Arg {
@@ -38,23 +60,21 @@ fn flag(key: &'static Key) -> Arg {
     arg
 }
 
-fn given(matches: &ArgMatches, scopes: &[Scope]) -> Given {
-    keys(scopes).filter_map(|key| Some((key, matches.get_one(key.name).cloned()?))).collect()
-}
-
-impl Args for ServerFlags {
+impl<S: Scopes> Args for Flags<S> {
     fn augment_args(command: Command) -> Command {
-        with_flags(command, &OF_SERVER)
+        keys(S::SCOPES).fold(command, |command, key| command.arg(flag(key)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        with_flags(command, &OF_SERVER)
+        Self::augment_args(command)
     }
 }
 
-impl FromArgMatches for ServerFlags {
+impl<S: Scopes> FromArgMatches for Flags<S> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        Ok(Self(given(matches, &OF_SERVER)))
+        let given = keys(S::SCOPES);
+        let given = given.filter_map(|key| Some((key, matches.get_one(key.name).cloned()?)));
+        Ok(Self(given.collect(), PhantomData))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {

@@ -17,6 +17,7 @@ use super::error::{CliError, Exit};
 use super::live::{Seen, Signals};
 use super::output::eprint;
 use super::{Session, store, validate};
+use crate::settings::Settings;
 use choose::Choice;
 
 /// What is known of a run besides its job: how to say what to type.
@@ -32,9 +33,11 @@ pub(super) async fn run(args: RunArgs, session: Session) -> Result<Exit, CliErro
     let plain_file = args.input.is_none() && args.set.is_empty() && args.job.is_none();
     let again = args.file.as_ref().filter(|_| plain_file);
     let again = again.map(|file| super::text::shell_quoted(&file.display().to_string()));
-    let choice = choose(&args, &session).await?;
+    let settings = args.flags.settings(session.file.as_ref())?;
+    let choice = choose(&args, &settings, &session).await?;
     let mut run = Run { session, again };
-    let engine = Engine::open(run.session.place.store()).start().await?;
+    let engine = run.session.app.builder(run.session.place.store(), |new| settings.apply(new));
+    let engine = engine.start().await?;
     let (job, seen) = match choice {
         Choice::Submit { plan, source, other } => {
             if let Some(other) = other.filter(|_| !run.session.json) {
@@ -49,13 +52,18 @@ pub(super) async fn run(args: RunArgs, session: Session) -> Result<Exit, CliErro
     Ok(outcome)
 }
 
-async fn choose(args: &RunArgs, session: &Session) -> Result<Choice, CliError> {
+async fn choose(
+    args: &RunArgs,
+    settings: &Settings,
+    session: &Session,
+) -> Result<Choice, CliError> {
+    let read = |file, input, sets| validate::read(session, settings, file, input, sets);
     if let Some(text) = &args.job {
         let (engine, job, _) = store::look(session.place.store(), text).await?;
         let choice = choose::go_on_with(&job).await?;
         if let Some(file) = &args.file
             && !session.json
-            && choose::differs(&engine, job.id(), &validate::read(file, None, &[]).await?).await?
+            && choose::differs(&engine, job.id(), &read(file, None, &[]).await?).await?
         {
             let file = file.display().to_string();
             let file = super::text::plain(&file);
@@ -65,7 +73,7 @@ async fn choose(args: &RunArgs, session: &Session) -> Result<Choice, CliError> {
         return Ok(choice);
     }
     let Some(file) = &args.file else { return Err(CliError::usage("name a plan file")) };
-    let plan = validate::read(file, args.input.as_deref(), &args.set).await?;
+    let plan = read(file, args.input.as_deref(), &args.set).await?;
     let source = std::fs::canonicalize(file).unwrap_or_else(|_| PathBuf::from(file));
     let source = source.to_string_lossy().into_owned();
     if args.new {
