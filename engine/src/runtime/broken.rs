@@ -56,7 +56,7 @@ impl Loop {
             self.rows.keep(executor.row_of_broken());
         }
         for wanting in executor.wanting {
-            self.leave(id, wanting);
+            self.abandon(wanting);
         }
         for running in executor.running {
             if running.spawned {

@@ -162,28 +162,36 @@ impl Loop {
     }
 
     pub(super) fn on_report(&mut self, id: JobId, report: Report) {
-        if let Report::Ended { task, attempt, .. } = &report {
-            self.attempt_is_over(id, *task, *attempt);
-        }
-        if self.report(id, report) == 0 {
+        let over = match &report {
+            Report::Ended { task, attempt, .. } => Some((*task, *attempt)),
+            _ => None,
+        };
+        let made = if let Some(mut desk) = self.desk(id) {
+            if let Some((task, attempt)) = over {
+                desk.attempt_is_over(task, attempt);
+            }
+            desk.touch();
+            desk.report(report)
+        } else {
+            if let Some((task, attempt)) = over {
+                self.orphan_is_over(id, task, attempt);
+            }
+            0
+        };
+        if made == 0 {
             self.counters.late();
         }
-        self.touch(id);
     }
 
-    fn attempt_is_over(&mut self, id: JobId, task: TaskNumber, attempt: u32) {
-        let is_it = |running: &Running| running.task == task && running.attempt == attempt;
-        let running = if let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) {
-            let place = executor.running.iter().position(is_it);
-            place.map(|place| executor.running.swap_remove(place))
-        } else {
-            // The job was given up while the attempt ran.
-            let place = self.orphans.iter().position(|(job, orphan)| *job == id && is_it(orphan));
-            place.map(|place| self.orphans.swap_remove(place).1)
+    /// Takes in that an attempt is over whose job was given up while it ran.
+    fn orphan_is_over(&mut self, id: JobId, task: TaskNumber, attempt: u32) {
+        let is_it = |(job, orphan): &(JobId, Running)| {
+            *job == id && orphan.task == task && orphan.attempt == attempt
         };
-        if let Some(running) = running {
+        if let Some(place) = self.orphans.iter().position(is_it) {
+            let (_, orphan) = self.orphans.swap_remove(place);
             self.live -= 1;
-            self.give_back(running.held);
+            self.give_back(orphan.held);
         }
     }
 

@@ -1,13 +1,14 @@
 //! Dispatch: the effects of jobs are brought about. Slots are granted within the turn, so that
 //! the end of a task and the start of the next go into one commit.
 
+use annals_tasks_sdk::TaskError;
 use annals_tasks_sdk::cancel::CancellationToken;
-use annals_tasks_sdk::{JobId, TaskError, Timestamp};
 
 use super::act::Action;
-use super::executor::{Entry, Held, Running, Wanting};
-use super::message::{LiveCell, Message};
-use super::pool::{PoolId, SUSPECTS, Waiter};
+use super::desk::Desk;
+use super::executor::{Held, Running, Wanting};
+use super::message::LiveCell;
+use super::pool::{SUSPECTS, Waiter};
 use super::registry::Behaviour;
 use super::turn::Loop;
 use super::wants::{Search, Want};
@@ -23,44 +24,69 @@ impl Loop {
                 self.on_granted(waiter);
             } else if let Some(&job) = self.touched.get(place) {
                 place += 1;
-                self.reconcile(job);
+                if let Some(mut desk) = self.desk(job) {
+                    desk.reconcile();
+                }
             } else {
                 break;
             }
         }
     }
 
-    fn reconcile(&mut self, id: JobId) {
-        let rule = self.shared.settings.losses;
+    fn on_granted(&mut self, waiter: Waiter) {
+        if let Some(mut desk) = self.desk(waiter.job) {
+            desk.touch();
+            if desk.advance(waiter) {
+                desk.reconcile();
+            }
+        } else {
+            // The job was given up while the grant was on its way.
+            self.give_back_to(waiter.queue);
+        }
+    }
+
+    /// Leaves the queue that a task of a job stood in that was given up.
+    pub(super) fn abandon(&mut self, wanting: Wanting) {
+        let Wanting { queue, place, held, .. } = wanting;
+        if let Some(place) = place {
+            // Has it been granted meanwhile, the grant will find that nothing wants it.
+            self.shared.pools.leave(queue, place);
+        }
+        if held.suspect && queue != SUSPECTS {
+            // It held the suspects' slot while it queued for its pool's.
+            self.give_back_to(SUSPECTS);
+        }
+    }
+}
+
+impl Desk<'_> {
+    fn reconcile(&mut self) {
         loop {
-            if !self.broken.is_empty() && self.broken.contains_key(&id) {
+            if self.is_broken() {
                 return;
             }
-            let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { return };
-            let mut effects = std::mem::take(&mut self.effects);
             // The wants come last, and there may be thousands: they are looked for by kind.
             let is_want = |effect: &Effect| matches!(effect, Effect::Want { .. });
-            let all = executor.job.effects(self.now, rule);
+            let all = self.executor.job.effects(self.now, self.shared.settings.losses);
+            let mut effects = std::mem::take(self.effects);
             effects.extend(all.take_while(|effect| !is_want(effect)));
             let mut wake = None;
             let mut changed = false;
             for effect in effects.drain(..) {
                 match effect {
-                    Effect::Run { task, attempt } => self.run(id, task, attempt),
-                    Effect::Stop { task, attempt, .. } => {
-                        self.order_stop(id, task, attempt);
-                    }
+                    Effect::Run { task, attempt } => self.run(task, attempt),
+                    Effect::Stop { task, attempt, .. } => self.order_stop(task, attempt),
                     Effect::Wake { at } if at <= self.now && self.dispatching => {
-                        changed |= self.report(id, Report::Tick) > 0;
+                        changed |= self.report(Report::Tick) > 0;
                     }
                     Effect::Wake { at } => wake = Some(at),
                     Effect::Want { .. } => {}
                 }
             }
-            self.effects = effects;
-            self.agenda.set(id, wake);
-            self.drop_stale_wants(id);
-            changed |= self.dispatching && self.want_what_can_start(id);
+            *self.effects = effects;
+            self.agenda.set(self.id, wake);
+            self.drop_stale_wants();
+            changed |= self.dispatching && self.want_what_can_start();
             if !changed {
                 return;
             }
@@ -68,34 +94,28 @@ impl Loop {
     }
 
     /// Has tasks take slots, or places in queues. Gives whether the job has changed.
-    fn want_what_can_start(&mut self, id: JobId) -> bool {
-        let Some(Entry::Loaded(executor)) = self.entries.get(&id) else { return false };
-        let mut wants = std::mem::take(&mut self.wants);
+    fn want_what_can_start(&mut self) -> bool {
+        let mut wants = std::mem::take(self.wants);
         let (registry, rule) = (&self.shared.registry, self.shared.settings.losses);
-        Search::new(registry, executor, rule, self.now, &mut wants).run();
+        Search::new(registry, self.executor, rule, self.now, &mut wants).run();
         let mut changed = false;
         for want in wants.drain(..) {
-            changed |= self.want(id, want);
+            changed |= self.want(want);
         }
-        self.wants = wants;
+        *self.wants = wants;
         changed
     }
 
     /// An attempt has been decided: it is spawned when its start is durable.
-    fn run(&mut self, id: JobId, task: TaskNumber, attempt: u32) {
-        let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { return };
-        if executor.running(task).is_some() {
-            return;
-        }
+    fn run(&mut self, task: TaskNumber, attempt: u32) {
         // What was alive before the engine started is lost, and declared so first.
-        if !executor.recovered {
+        if self.executor.running(task).is_some() || !self.executor.recovered {
             return;
         }
-        let Some(place) = executor.wanting.iter().position(|wanting| wanting.task == task) else {
-            return;
-        };
-        let held = executor.wanting.swap_remove(place).held;
-        executor.running.push(Running {
+        let is_it = |wanting: &Wanting| wanting.task == task;
+        let Some(place) = self.executor.wanting.iter().position(is_it) else { return };
+        let held = self.executor.wanting.swap_remove(place).held;
+        self.executor.running.push(Running {
             task,
             attempt,
             held,
@@ -104,59 +124,45 @@ impl Loop {
             spawned: false,
             stop_ordered: false,
         });
-        self.live += 1;
-        self.after_events_of(id, Action::Spawn { job: id, task, attempt });
+        *self.live += 1;
+        self.after_events(Action::Spawn { job: self.id, task, attempt });
     }
 
-    fn order_stop(&mut self, id: JobId, task: TaskNumber, attempt: u32) {
-        let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { return };
-        let running = executor.running.iter_mut().find(|running| running.task == task);
+    fn order_stop(&mut self, task: TaskNumber, attempt: u32) {
+        let mut running = self.executor.running.iter_mut();
+        let running = running.find(|running| running.task == task);
         if running.is_some_and(|running| !std::mem::replace(&mut running.stop_ordered, true)) {
-            self.after_events_of(id, Action::Stop { job: id, task, attempt });
+            self.after_events(Action::Stop { job: self.id, task, attempt });
         }
     }
 
     /// A task wants a slot. Gives whether the job has changed.
-    fn want(&mut self, id: JobId, want: Want) -> bool {
+    fn want(&mut self, want: Want) -> bool {
         let Want { task, suspect } = want;
-        let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { return false };
-        if executor.wanting.iter().any(|wanting| wanting.task == task) {
+        if self.executor.wanting.iter().any(|wanting| wanting.task == task) {
             return false;
         }
-        let Some(at) = executor.job.task(task) else { return false };
+        let Some(at) = self.executor.job.task(task) else { return false };
         let pool = match self.shared.registry.behaviour(at.spec.kind.as_str()) {
             Some(Behaviour::Run { pool, .. }) => *pool,
-            Some(Behaviour::Sleep) => return self.park_sleeper(id, task),
+            Some(Behaviour::Sleep) => return self.park_sleeper(task),
             None if at.waiting() == Some(Waiting::Kind) => return false,
-            None => return self.report(id, Report::Park { task, wait: Wait::Kind }) > 0,
+            None => return self.report(Report::Park { task, wait: Wait::Kind }) > 0,
         };
         let held = Held { pool, suspect };
         let queue = if suspect { SUSPECTS } else { pool };
-        let waiter = Waiter { home: self.index, job: id, task, queue };
+        let waiter = Waiter { home: self.home, job: self.id, task, queue };
         let place = self.shared.pools.take(waiter);
-        executor.wanting.push(Wanting { task, queue, place, held });
+        self.executor.wanting.push(Wanting { task, queue, place, held });
         place.is_none() && self.advance(waiter)
-    }
-
-    fn on_granted(&mut self, waiter: Waiter) {
-        self.touch(waiter.job);
-        if self.advance(waiter) {
-            self.reconcile(waiter.job);
-        }
     }
 
     /// A slot has been granted: the task starts, or, as a suspect, queues for its pool's slot.
     /// Gives whether the job has changed.
     fn advance(&mut self, waiter: Waiter) -> bool {
-        let Waiter { job: id, task, .. } = waiter;
-        let wanting = match self.entries.get_mut(&id) {
-            Some(Entry::Loaded(executor)) => {
-                executor.wanting.iter_mut().find(|wanting| wanting.task == task)
-            }
-            _ => None,
-        };
-        let Some(wanting) = wanting else {
-            // The job was given up while the grant was on its way.
+        let task = waiter.task;
+        let mut wanting = self.executor.wanting.iter_mut();
+        let Some(wanting) = wanting.find(|wanting| wanting.task == task) else {
             self.give_back_to(waiter.queue);
             return false;
         };
@@ -167,87 +173,58 @@ impl Loop {
             return wanting.place.is_none() && self.advance(waiter);
         }
         let held = wanting.held;
-        let changed = self.dispatching && self.report(id, Report::Start { task }) > 0;
-        if self.is_started(id, task) {
+        let changed = self.dispatching && self.report(Report::Start { task }) > 0;
+        if self.is_started(task) {
             return true;
         }
         // The job had other plans by now, or the task lacks an input.
-        if let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) {
-            executor.wanting.retain(|wanting| wanting.task != task);
-        }
+        self.executor.wanting.retain(|wanting| wanting.task != task);
         self.give_back(held);
         changed
     }
 
     /// Whether an attempt of the task has been decided that does not run yet.
-    fn is_started(&self, id: JobId, task: TaskNumber) -> bool {
-        if self.broken.contains_key(&id) {
-            return false;
-        }
-        let Some(Entry::Loaded(executor)) = self.entries.get(&id) else { return false };
-        let live = executor.job.task(task).and_then(|task| task.live_attempt());
-        live.is_some() && executor.running(task).is_none()
+    fn is_started(&self, task: TaskNumber) -> bool {
+        let live = self.executor.job.task(task).and_then(|task| task.live_attempt());
+        live.is_some() && self.executor.running(task).is_none() && !self.is_broken()
     }
 
     /// A sleeping task holds no slot: it waits for its time.
-    fn park_sleeper(&mut self, id: JobId, task: TaskNumber) -> bool {
-        let Some(Entry::Loaded(executor)) = self.entries.get(&id) else { return false };
-        let Some(at) = executor.job.task(task) else { return false };
-        let now: Timestamp = self.now.max(executor.job.time());
-        let until = match executor.job.input_of(at) {
-            Ok(input) => crate::kinds::sleep::due(&input, now),
+    fn park_sleeper(&mut self, task: TaskNumber) -> bool {
+        let job = &self.executor.job;
+        let Some(at) = job.task(task) else { return false };
+        let until = match job.input_of(at) {
+            Ok(input) => crate::kinds::sleep::due(&input, self.now.max(job.time())),
             Err(missing) => Err(TaskError::new(&missing.code, &missing.message)),
         };
         let report = match until {
             Ok(until) => Report::Park { task, wait: Wait::Timer { until } },
             Err(error) => Report::Refuse { task, error },
         };
-        self.report(id, report) > 0
-    }
-
-    /// Gives slots back. Who waited for them starts within this turn, or in another loop's.
-    pub(super) fn give_back(&mut self, held: Held) {
-        self.give_back_to(held.pool);
-        if held.suspect {
-            self.give_back_to(SUSPECTS);
-        }
-    }
-
-    fn give_back_to(&mut self, pool: PoolId) {
-        match self.shared.pools.give_back(pool) {
-            Some(next) if next.home == self.index => self.granted.push_back(next),
-            Some(next) => self.shared.tell(next.home, Message::Granted(next)),
-            None => {}
-        }
+        self.report(report) > 0
     }
 
     /// Leaves the queues for tasks that want to start no more.
-    fn drop_stale_wants(&mut self, id: JobId) {
-        let Some(Entry::Loaded(executor)) = self.entries.get(&id) else { return };
-        if executor.wanting.is_empty() {
+    fn drop_stale_wants(&mut self) {
+        if self.executor.wanting.is_empty() {
             return;
         }
-        let (job, now) = (&executor.job, self.now);
-        let stale = executor.wanting.iter().filter(|wanting| !job.is_wanted(wanting.task, now));
-        for wanting in stale.copied().collect::<Vec<_>>() {
-            self.leave(id, wanting);
+        let (job, now) = (&self.executor.job, self.now);
+        let stale = |wanting: &&Wanting| !job.is_wanted(wanting.task, now);
+        let stale = self.executor.wanting.iter().filter(stale).copied();
+        for wanting in stale.collect::<Vec<_>>() {
+            self.leave(wanting);
         }
     }
 
     /// Leaves the queue that a task stands in.
-    pub(super) fn leave(&mut self, id: JobId, wanting: Wanting) {
+    fn leave(&mut self, wanting: Wanting) {
         let Wanting { task, queue, place, held } = wanting;
         if !place.is_some_and(|place| self.shared.pools.leave(queue, place)) {
-            // It has been granted meanwhile; the grant will find that nothing wants it. Of a job
-            // that was given up it will not find the slot that the task held already.
-            if held.suspect && queue != SUSPECTS && !self.entries.contains_key(&id) {
-                self.give_back_to(SUSPECTS);
-            }
+            // It has been granted meanwhile; the grant will find that nothing wants it.
             return;
         }
-        if let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) {
-            executor.wanting.retain(|other| other.task != task);
-        }
+        self.executor.wanting.retain(|other| other.task != task);
         if held.suspect && queue != SUSPECTS {
             // It held the suspects' slot while it queued for its pool's.
             self.give_back_to(SUSPECTS);

@@ -11,6 +11,7 @@ mod broken;
 mod builder;
 mod clock;
 mod commands;
+mod desk;
 mod dispatch;
 mod driver;
 mod engine;

@@ -26,7 +26,7 @@ use super::stats::Counters;
 use super::views::Round;
 use super::wants::Want;
 use super::watchers::Watchers;
-use crate::job::{Context, Effect, Origin, Recorded, Report, StepError, step};
+use crate::job::{Context, Effect, Origin, Recorded, Report};
 use crate::log::{Durable, Head, KeyRow, LogError, Row, Stopped, Ticket, encode_row};
 
 /// So many messages make a turn at most.
@@ -247,31 +247,6 @@ impl Loop {
             now: self.now,
             random: fastrand::f64(),
             losses: self.shared.settings.losses,
-        }
-    }
-
-    /// Lets the machine take a report in; gives the events that it made.
-    pub(super) fn report(&mut self, job: JobId, report: Report) -> usize {
-        if self.broken.contains_key(&job) {
-            return 0;
-        }
-        let cx = self.context(Origin::ENGINE);
-        let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return 0 };
-        match step(executor.job_mut(), report, &cx) {
-            Ok(events) => {
-                let count = events.len();
-                executor.add(events);
-                self.touch(job);
-                count
-            }
-            Err(StepError::Rejected(rejection)) => {
-                tracing::error!(%job, %rejection, "a report was refused");
-                0
-            }
-            Err(StepError::Illegal(illegal)) => {
-                self.break_job(job, illegal.to_string());
-                0
-            }
         }
     }
 
