@@ -2,9 +2,8 @@
 
 use annals_tasks_sdk::{JobId, TaskError, TaskResult, Timestamp};
 
-use super::attempt::Attempt;
 use super::error::JobError;
-use super::executor::{Entry, Running};
+use super::executor::Entry;
 use super::keys::Claim;
 use super::message::Reply;
 use super::turn::{Loop, THIS_TURN};
@@ -15,10 +14,8 @@ use crate::log::Ticket;
 pub(super) enum Action {
     /// Call an answer that was prepared, or have it say why the job was given up instead.
     Answer(Box<dyn FnOnce(Option<JobError>) + Send>),
-    /// Tell those who watch that events up to `seq` are durable.
+    /// Start the attempts, and tell those who watch, since events up to `seq` are durable.
     Publish { job: JobId, seq: u64 },
-    /// Start an attempt, whose start is durable.
-    Spawn { job: JobId, task: TaskNumber, attempt: u32 },
     /// Tell an attempt to stop, whose stop is durable.
     Stop { job: JobId, task: TaskNumber, attempt: u32 },
 }
@@ -90,7 +87,6 @@ impl Loop {
         match action {
             Action::Answer(send) => send(None),
             Action::Publish { job, seq } => self.publish(job, seq),
-            Action::Spawn { job, task, attempt } => self.spawn(job, task, attempt),
             Action::Stop { job, task, attempt } => self.stop(job, task, attempt),
         }
     }
@@ -99,17 +95,11 @@ impl Loop {
         let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return };
         executor.durable_seq = seq;
         executor.show_outputs();
+        self.starting.extend(executor.to_start());
         self.watchers.publish(job, seq, || executor.durable_end());
-        self.settle_down(job);
-    }
-
-    fn spawn(&mut self, job: JobId, task: TaskNumber, attempt: u32) {
-        let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return };
-        let is_it = |live: &&mut Running| live.task == task && live.attempt == attempt;
-        let Some(running) = executor.running.iter_mut().find(is_it) else { return };
-        running.spawned = true;
-        let attempt = Attempt::new(&self.shared, self.index, executor, task);
-        self.starting.extend(attempt);
+        if executor.is_idle() {
+            self.settle_down(job);
+        }
     }
 
     /// Starts the attempts of a turn together: one hand-over to the other threads, not one each.

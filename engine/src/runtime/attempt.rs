@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use tracing::Instrument;
 
 use super::engine::Shared;
-use super::executor::{Executor, Outputs};
+use super::executor::{Executor, Outputs, Running};
 use super::message::{LiveCell, Message, Reply};
 use super::panics::Guarded;
 use super::registry::Behaviour;
@@ -61,18 +61,18 @@ enum Told {
 }
 
 impl Attempt {
-    /// An attempt whose start is durable.
+    /// An attempt that has been decided, to be run when its start is durable.
     pub(super) fn new(
         shared: &Arc<Shared>,
         home: usize,
         executor: &mut Executor,
-        task: TaskNumber,
+        running: &Running,
     ) -> Option<Self> {
+        let task = running.task;
         let kind = shared.registry.behaviour(executor.job.task(task)?.spec.kind.as_str());
         let Some(Behaviour::Run { handler, .. }) = kind else { return None };
         let outputs = handler.reads_outputs().then(|| executor.outputs());
         let job = &executor.job;
-        let running = executor.running(task)?;
         let task = job.task(task)?;
         let policy = &task.spec.policy;
         let id = AttemptId {

@@ -59,7 +59,7 @@ impl Loop {
             self.abandon(wanting);
         }
         for running in executor.running {
-            if running.spawned {
+            if running.is_spawned() {
                 self.orphans.push((id, running));
             } else {
                 self.live -= 1;

@@ -37,7 +37,9 @@ impl Loop {
                 executor.add(recorded);
                 self.entries.insert(id, Entry::Loaded(Box::new(executor)));
                 self.loaded += 1;
-                self.touch(id);
+                if let Some(mut desk) = self.desk(id) {
+                    desk.at_once(|_| {});
+                }
                 self.accepted.push(accepting);
             }
             // A checked plan makes a job, so this is a contradiction in the engine itself.
@@ -170,8 +172,13 @@ impl Loop {
             if let Some((task, attempt)) = over {
                 desk.attempt_is_over(task, attempt);
             }
-            desk.touch();
-            desk.report(report)
+            // Where nothing else runs, nothing else will report in this turn.
+            if desk.executor.running.is_empty() {
+                desk.at_once(|desk| desk.report(report))
+            } else {
+                desk.touch();
+                desk.report(report)
+            }
         } else {
             if let Some((task, attempt)) = over {
                 self.orphan_is_over(id, task, attempt);

@@ -1,13 +1,14 @@
 //! A desk: one job and what a turn may do with it, so that one look-up serves all of it.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use annals_tasks_sdk::{JobId, Timestamp};
 
 use super::act::{Action, Planned};
 use super::agenda::Agenda;
 use super::engine::Shared;
-use super::executor::{Entry, Executor, Held, Running};
+use super::executor::{Entry, Executor, Held, Running, Touched};
 use super::ids::JobMap;
 use super::message::Message;
 use super::pool::{PoolId, SUSPECTS, Waiter};
@@ -19,12 +20,13 @@ use crate::job::{Context, Effect, Origin, Report, StepError, TaskNumber, step};
 pub(super) struct Desk<'a> {
     pub(super) id: JobId,
     pub(super) executor: &'a mut Executor,
-    pub(super) shared: &'a Shared,
+    pub(super) shared: &'a Arc<Shared>,
     pub(super) home: usize,
     pub(super) now: Timestamp,
     pub(super) dispatching: bool,
     pub(super) agenda: &'a mut Agenda,
     pub(super) touched: &'a mut VecDeque<JobId>,
+    pub(super) reconciled: &'a mut Vec<JobId>,
     pub(super) granted: &'a mut VecDeque<Waiter>,
     pub(super) ready: &'a mut Vec<Planned>,
     pub(super) broken: &'a mut JobMap<String>,
@@ -46,6 +48,7 @@ impl Loop {
             dispatching: self.dispatching,
             agenda: &mut self.agenda,
             touched: &mut self.touched,
+            reconciled: &mut self.reconciled,
             granted: &mut self.granted,
             ready: &mut self.ready,
             broken: &mut self.broken,
@@ -73,9 +76,22 @@ impl Loop {
 impl Desk<'_> {
     /// Notes that the job must be reconciled in this turn.
     pub(super) fn touch(&mut self) {
-        if !std::mem::replace(&mut self.executor.touched, true) {
-            self.touched.push_back(self.id);
+        self.executor.touch(self.touched);
+    }
+
+    /// Takes in the last that the turn can hear of a job, and reconciles it while it is at hand:
+    /// looked at later its memory would have to be fetched a second time.
+    pub(super) fn at_once<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
+        if self.executor.touched != Touched::No {
+            self.touch();
+            return change(self);
         }
+        self.executor.touched = Touched::Yes;
+        self.reconciled.push(self.id);
+        let made = change(self);
+        self.reconcile();
+        self.executor.touched = Touched::Reconciled;
+        made
     }
 
     pub(super) fn is_broken(&self) -> bool {

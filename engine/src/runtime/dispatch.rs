@@ -5,6 +5,7 @@ use annals_tasks_sdk::TaskError;
 use annals_tasks_sdk::cancel::CancellationToken;
 
 use super::act::Action;
+use super::attempt::Attempt;
 use super::desk::Desk;
 use super::executor::{Held, Running, Wanting};
 use super::message::LiveCell;
@@ -60,7 +61,7 @@ impl Loop {
 }
 
 impl Desk<'_> {
-    fn reconcile(&mut self) {
+    pub(super) fn reconcile(&mut self) {
         loop {
             if self.is_broken() {
                 return;
@@ -106,7 +107,7 @@ impl Desk<'_> {
         changed
     }
 
-    /// An attempt has been decided: it is spawned when its start is durable.
+    /// An attempt has been decided: it comes to life when its start is durable.
     fn run(&mut self, task: TaskNumber, attempt: u32) {
         // What was alive before the engine started is lost, and declared so first.
         if self.executor.running(task).is_some() || !self.executor.recovered {
@@ -115,17 +116,19 @@ impl Desk<'_> {
         let is_it = |wanting: &Wanting| wanting.task == task;
         let Some(place) = self.executor.wanting.iter().position(is_it) else { return };
         let held = self.executor.wanting.swap_remove(place).held;
-        self.executor.running.push(Running {
+        let mut running = Running {
             task,
             attempt,
             held,
             token: CancellationToken::new(),
             live: LiveCell::default(),
-            spawned: false,
+            waiting: None,
+            seq: self.executor.job.seq(),
             stop_ordered: false,
-        });
+        };
+        running.waiting = Attempt::new(self.shared, self.home, self.executor, &running);
+        self.executor.running.push(running);
         *self.live += 1;
-        self.after_events(Action::Spawn { job: self.id, task, attempt });
     }
 
     fn order_stop(&mut self, task: TaskNumber, attempt: u32) {

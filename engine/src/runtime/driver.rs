@@ -1,5 +1,6 @@
 //! The threads that turn loops.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -25,7 +26,7 @@ pub(super) fn start(each: Loop, outbox: Outbox) -> std::io::Result<JoinHandle<()
     std::thread::Builder::new().name(name).spawn(move || {
         // Dropped before the outbox: who is refused then must find the reason.
         let mut each = Turning(each);
-        let mut waiting = Vec::new();
+        let mut waiting = VecDeque::new();
         while !each.0.is_over() {
             outbox.take(&mut waiting, TURN_MAX, worth(&each.0), at_most(&each.0));
             let mut messages = waiting.drain(..);

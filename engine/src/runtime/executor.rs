@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use annals_tasks_sdk::cancel::CancellationToken;
-use annals_tasks_sdk::{Payload, TaskId, Timestamp};
+use annals_tasks_sdk::{JobId, Payload, TaskId, Timestamp};
 
+use super::attempt::Attempt;
 use super::ids::JobMap;
 use super::message::{LiveCell, Snapshot};
 use super::pool::{Place, PoolId};
@@ -38,10 +39,19 @@ pub(super) struct Executor {
     pub(super) recovered: bool,
     /// Whether it is known to have changed since the views had its row.
     pub(super) changed: bool,
-    /// Whether it is in the list of jobs that the present turn touched.
-    pub(super) touched: bool,
+    pub(super) touched: Touched,
     /// The status under which it is counted; none before its submission is written.
     pub(super) counted: Option<JobStatus>,
+}
+
+/// Whether the present turn has touched a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Touched {
+    No,
+    /// It is in the list of those that are to be reconciled, or is being reconciled now.
+    Yes,
+    /// It was reconciled at once, and has not changed since.
+    Reconciled,
 }
 
 /// A live attempt.
@@ -51,13 +61,20 @@ pub(super) struct Running {
     pub(super) held: Held,
     pub(super) token: CancellationToken,
     pub(super) live: LiveCell,
-    /// Whether it has come to life.
-    pub(super) spawned: bool,
+    /// The attempt itself, until its start is durable and it comes to life.
+    pub(super) waiting: Option<Attempt>,
+    /// The seq of the job with which its start is durable.
+    pub(super) seq: u64,
     /// Whether a stop has been decided; it is carried out when that is durable.
     pub(super) stop_ordered: bool,
 }
 
 impl Running {
+    /// Whether it has come to life.
+    pub(super) fn is_spawned(&self) -> bool {
+        self.waiting.is_none()
+    }
+
     pub(super) fn tell_to_stop(&self, now: Timestamp) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.stop(now);
@@ -101,13 +118,21 @@ impl Executor {
             unshown: VecDeque::new(),
             recovered: false,
             changed: false,
-            touched: false,
+            touched: Touched::No,
         }
     }
 
     /// The job to change. It is copied only while somebody holds a snapshot of it.
     pub(super) fn job_mut(&mut self) -> &mut Job {
         Arc::make_mut(&mut self.job)
+    }
+
+    /// Notes that the job must be reconciled in this turn.
+    pub(super) fn touch(&mut self, list: &mut VecDeque<JobId>) {
+        if self.touched != Touched::Yes {
+            self.touched = Touched::Yes;
+            list.push_back(self.job.id());
+        }
     }
 
     /// Takes the events of a step in.
@@ -130,6 +155,13 @@ impl Executor {
                 outputs.show(task);
             }
         }
+    }
+
+    /// The attempts whose start is durable by now.
+    pub(super) fn to_start(&mut self) -> impl Iterator<Item = Attempt> {
+        let durable = self.durable_seq;
+        let of = move |running: &mut Running| running.waiting.take_if(|_| running.seq <= durable);
+        self.running.iter_mut().filter_map(of)
     }
 
     /// The outputs that are durable, for an attempt that may ask for them.

@@ -90,7 +90,7 @@ impl Outbox {
     /// messages.
     pub(super) fn take(
         &self,
-        into: &mut Vec<Message>,
+        into: &mut VecDeque<Message>,
         max: usize,
         worth: Worth,
         at_most: Duration,
@@ -113,8 +113,12 @@ impl Outbox {
             state.sleeps_until = None;
         }
         state.urgent = false;
-        let take = state.messages.len().min(max);
-        into.extend(state.messages.drain(..take));
+        if into.is_empty() && state.messages.len() <= max {
+            std::mem::swap(into, &mut state.messages);
+        } else {
+            let take = state.messages.len().min(max);
+            into.extend(state.messages.drain(..take));
+        }
     }
 }
 
@@ -141,7 +145,7 @@ mod tests {
     fn a_turn_is_taken_when_it_is_worth_one() {
         let (inbox, outbox) = inbox();
         let day = Duration::from_hours(24);
-        let mut taken = Vec::new();
+        let mut taken = VecDeque::new();
         for _ in 0..5 {
             assert!(inbox.send(look()));
         }

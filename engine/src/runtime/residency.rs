@@ -173,10 +173,8 @@ impl Loop {
 
     /// Notes that a job must be reconciled in this turn.
     pub(super) fn touch(&mut self, job: JobId) {
-        if let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job)
-            && !std::mem::replace(&mut executor.touched, true)
-        {
-            self.touched.push_back(job);
+        if let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) {
+            executor.touch(&mut self.touched);
         }
     }
 

@@ -15,7 +15,7 @@ use super::broken::stop_all;
 use super::commands::Accepting;
 use super::engine::Shared;
 use super::error::EngineError;
-use super::executor::{Entries, Entry, Running};
+use super::executor::{Entries, Entry, Running, Touched};
 use super::ids::JobMap;
 use super::keys::key_row;
 use super::message::{Message, Reply};
@@ -42,6 +42,8 @@ type Continued = (JobId, u64, [u8; 32]);
 struct Encoded {
     rows: Vec<Row>,
     owners: Vec<Continued>,
+    /// Touched jobs without events, or without further ones.
+    unchanged: Vec<JobId>,
     /// Jobs whose events of the turn cannot be written.
     spoiled: Vec<JobId>,
 }
@@ -53,8 +55,10 @@ pub(super) struct Loop {
     pub(super) now: Timestamp,
     pub(super) entries: Entries,
     pub(super) agenda: Agenda,
-    /// Jobs that the present turn touched.
+    /// Jobs that the present turn touched, and is to reconcile.
     pub(super) touched: VecDeque<JobId>,
+    /// Jobs that it has reconciled at once.
+    pub(super) reconciled: Vec<JobId>,
     /// Slots that jobs of this loop were granted within the turn.
     pub(super) granted: VecDeque<Waiter>,
     /// Submissions that the present turn has accepted.
@@ -109,6 +113,7 @@ impl Loop {
             entries: Entries::default(),
             agenda: Agenda::default(),
             touched: VecDeque::new(),
+            reconciled: Vec::new(),
             granted: VecDeque::new(),
             accepted: Vec::new(),
             ready: Vec::new(),
@@ -252,11 +257,11 @@ impl Loop {
 
     /// Hands the events of the turn to the writer, and the actions to those who wait for it.
     fn submit(&mut self) {
-        let touched = std::mem::take(&mut self.touched);
-        let Encoded { rows, owners, spoiled } = self.encode(&touched);
-        let mut actions = Vec::new();
+        let mut touched = std::mem::take(&mut self.reconciled);
+        touched.extend(self.touched.drain(..));
+        let Encoded { rows, owners, unchanged, spoiled } = self.encode(&touched);
         if !rows.is_empty() {
-            match self.submit_rows(rows, &owners, &mut actions) {
+            match self.submit_rows(rows, &owners) {
                 Ok(ticket) => self.last = ticket,
                 Err(stopped) => return self.fail(stopped.0),
             }
@@ -265,12 +270,8 @@ impl Loop {
         for Planned { ticket, job, action } in ready.drain(..) {
             if let Some(id) = job.filter(|id| ticket == THIS_TURN && spoiled.contains(id)) {
                 self.take_back(id, action);
-            } else {
-                actions.push((ticket, action));
+                continue;
             }
-        }
-        self.ready = ready;
-        for (ticket, action) in actions {
             let ticket = if ticket == THIS_TURN { self.last } else { ticket };
             // What rests on durable events alone, such as a read, does not wait for others.
             if ticket <= self.durable {
@@ -279,21 +280,29 @@ impl Loop {
                 self.pending.push_back((ticket, action));
             }
         }
-        for id in touched {
-            if let Some(why) = self.broken.get(&id) {
-                self.bury(id, why.clone());
-            } else {
-                self.settle_down(id);
+        self.ready = ready;
+        if !self.broken.is_empty() {
+            for id in &touched {
+                if let Some(why) = self.broken.get(id) {
+                    self.bury(*id, why.clone());
+                }
             }
         }
+        for id in unchanged {
+            self.settle_down(id);
+        }
+        touched.clear();
+        self.reconciled = touched;
     }
 
-    fn encode(&mut self, touched: &VecDeque<JobId>) -> Encoded {
-        let mut encoded = Encoded::default();
+    fn encode(&mut self, touched: &[JobId]) -> Encoded {
+        let (rows, owners) = (Vec::with_capacity(touched.len()), Vec::with_capacity(touched.len()));
+        let mut encoded = Encoded { rows, owners, ..Encoded::default() };
         for &id in touched {
             let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { continue };
-            executor.touched = false;
+            executor.touched = Touched::No;
             if executor.fresh.is_empty() {
+                encoded.unchanged.push(id);
                 continue;
             }
             let fresh: Vec<Recorded> = std::mem::take(&mut executor.fresh);
@@ -321,12 +330,7 @@ impl Loop {
         encoded
     }
 
-    fn submit_rows(
-        &mut self,
-        mut rows: Vec<Row>,
-        owners: &[Continued],
-        actions: &mut Vec<(Ticket, Action)>,
-    ) -> Result<Ticket, Stopped> {
+    fn submit_rows(&mut self, mut rows: Vec<Row>, owners: &[Continued]) -> Result<Ticket, Stopped> {
         let ticket = self.shared.writer.submit(self.index, &mut rows)?;
         let mut events = 0;
         for (row, &(id, seq, hash)) in rows.iter().zip(owners) {
@@ -338,7 +342,7 @@ impl Loop {
                 self.rows.change(id);
             }
             // Before all that rests on it: an attempt finds the outputs that it was waiting for.
-            actions.push((ticket, Action::Publish { job: id, seq }));
+            self.pending.push_back((ticket, Action::Publish { job: id, seq }));
         }
         if self.shared.views.count(events) {
             self.shared.begin_views_round();
@@ -370,6 +374,7 @@ impl Loop {
         self.accepted.clear();
         self.ready.clear();
         self.touched.clear();
+        self.reconciled.clear();
         self.granted.clear();
         self.rounds.clear();
         self.loading.clear();
@@ -381,7 +386,7 @@ impl Loop {
         for entry in self.entries.values() {
             if let Entry::Loaded(executor) = entry {
                 stop_all(executor);
-                self.live += executor.running.iter().filter(|running| running.spawned).count();
+                self.live += executor.running.iter().filter(|running| running.is_spawned()).count();
             }
         }
         self.entries.clear();
