@@ -207,7 +207,10 @@ impl Job {
         let started = self.time;
         self.set_status(at, TaskStatus::Running, None);
         self.live.insert(at);
-        self.tasks[at as usize].attempts.push(Attempt {
+        let attempts = &mut self.tasks[at as usize].attempts;
+        // Most tasks have one: the room for four that a list begins with would be most of a job.
+        attempts.reserve_exact(usize::from(attempts.is_empty()));
+        attempts.push(Attempt {
             number,
             started,
             finished: None,

@@ -1,7 +1,7 @@
 //! Attempts: one execution of a task, from the moment its start is durable until it is really
 //! over.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use annals_tasks_sdk::cancel::CancellationToken;
@@ -49,7 +49,8 @@ struct Carried {
     token: CancellationToken,
     live: LiveCell,
     outputs: Option<Arc<Outputs>>,
-    log: AttemptLog,
+    /// The step log, from its first byte on.
+    log: OnceLock<AttemptLog>,
 }
 
 /// Why an attempt was told to stop.
@@ -81,7 +82,11 @@ impl Attempt {
             number: running.task.0,
             attempt: running.attempt,
         };
-        let log = shared.steplogs.open(&id);
+        let log = OnceLock::new();
+        if crate::steplog::is_watched() {
+            // The span is told apart by the log that it finds.
+            drop(log.set(shared.steplogs.open(&id)));
+        }
         Some(Self(Arc::new(Carried {
             shared: Arc::clone(shared),
             home,
@@ -115,10 +120,8 @@ impl Attempt {
     }
 
     async fn finish_log(&self) -> LogSize {
-        if self.0.log.bytes() == 0 {
-            return LogSize::default();
-        }
-        let log = self.0.log.clone();
+        let written = self.0.log.get().filter(|log| log.bytes() > 0).cloned();
+        let Some(log) = written else { return LogSize::default() };
         tokio::task::spawn_blocking(move || log.finish()).await.unwrap_or_default()
     }
 
@@ -302,6 +305,7 @@ impl Host for Carried {
     }
 
     fn log(&self, stream: Stream, bytes: &[u8]) {
-        self.log.write(stream, bytes);
+        let log = self.log.get_or_init(|| self.shared.steplogs.open(&self.id));
+        log.write(stream, bytes);
     }
 }

@@ -41,8 +41,13 @@ pub fn layer() -> StepLogLayer {
 #[derive(Debug)]
 pub struct StepLogLayer(());
 
+/// Whether there is a layer, which finds only logs that are open when their span is made.
+pub(crate) fn is_watched() -> bool {
+    WATCHED.load(Ordering::Acquire)
+}
+
 pub(super) fn register(attempt: &AttemptId, log: &AttemptLog) {
-    if !WATCHED.load(Ordering::Acquire) {
+    if !is_watched() {
         return;
     }
     let key = (attempt.job, attempt.task.clone(), attempt.attempt);
