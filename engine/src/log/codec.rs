@@ -29,8 +29,11 @@ use crate::job::{IdempotencyKey, Origin, Recorded, ValueDigest};
 pub const FORMAT: u8 = 1;
 
 const ROW_HEADER: usize = 113;
+const COUNT: std::ops::Range<usize> = 25..29;
 const POSITIONS: std::ops::Range<usize> = 29..45;
 const RECORD_HEADER: usize = 17;
+/// Most records fit so many bytes.
+const ROOM: usize = 96;
 const ACTOR: u8 = 1;
 const REQUEST_ID: u8 = 2;
 const REASON: u8 = 4;
@@ -91,27 +94,60 @@ pub fn encode_row(
     values: Vec<(u32, Arc<[u8]>)>,
 ) -> Result<(Row, [u8; 32]), CodecError> {
     debug_assert!(!events.is_empty());
-    let count = u32::try_from(events.len());
-    let count = count.map_err(|_| CodecError::TooLarge { len: events.len() })?;
-    let mut bytes = Vec::with_capacity(ROW_HEADER + 96 * events.len());
-    bytes.push(FORMAT);
-    bytes.extend_from_slice(&job.as_u128().to_le_bytes());
-    bytes.extend_from_slice(&(before.seq + 1).to_le_bytes());
-    bytes.extend_from_slice(&count.to_le_bytes());
-    bytes.extend_from_slice(&[0; 8]);
-    bytes.extend_from_slice(&before.row.0.to_le_bytes());
-    bytes.extend_from_slice(&[0; 4]);
-    bytes.extend_from_slice(&before.hash);
-    bytes.extend_from_slice(&[0; 32]);
-    let mut chain = Chain { job, seq: before.seq, hash: before.hash };
-    for recorded in events {
-        debug_assert_eq!(recorded.seq, chain.seq + 1);
-        let start = bytes.len();
-        put_record(recorded, &mut bytes)?;
-        chain.push(&bytes[start..]);
+    let mut draft = Draft::new(job, before);
+    draft.push(events)?;
+    Ok(draft.finish(values))
+}
+
+/// A row that is being encoded. It can be begun before the turn that appends it, and elsewhere.
+#[derive(Debug)]
+pub struct Draft {
+    bytes: Vec<u8>,
+    chain: Chain,
+    events: u32,
+}
+
+impl Draft {
+    /// A row without events as yet, which continues the job's history so far.
+    pub fn new(job: JobId, before: &Head) -> Self {
+        let mut bytes = Vec::with_capacity(ROW_HEADER + 2 * ROOM);
+        bytes.push(FORMAT);
+        bytes.extend_from_slice(&job.as_u128().to_le_bytes());
+        bytes.extend_from_slice(&(before.seq + 1).to_le_bytes());
+        bytes.extend_from_slice(&[0; 4 + 8]);
+        bytes.extend_from_slice(&before.row.0.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&before.hash);
+        bytes.extend_from_slice(&[0; 32]);
+        Self { bytes, chain: Chain { job, seq: before.seq, hash: before.hash }, events: 0 }
     }
-    bytes[ROW_HEADER - 32..ROW_HEADER].copy_from_slice(&chain.hash);
-    Ok((Row { job, position: Position(0), events: count, bytes, values }, chain.hash))
+
+    /// Encodes and hashes the next events.
+    pub fn push(&mut self, events: &[Recorded]) -> Result<(), CodecError> {
+        let count = self.events().saturating_add(events.len());
+        self.events = u32::try_from(count).map_err(|_| CodecError::TooLarge { len: count })?;
+        self.bytes.reserve(ROOM * events.len());
+        for recorded in events {
+            debug_assert_eq!(recorded.seq, self.chain.seq + 1);
+            let start = self.bytes.len();
+            put_record(recorded, &mut self.bytes)?;
+            self.chain.push(&self.bytes[start..]);
+        }
+        Ok(())
+    }
+
+    /// How many events it has.
+    pub fn events(&self) -> usize {
+        self.events as usize
+    }
+
+    /// The row, as [`encode_row`] gives it.
+    pub fn finish(mut self, values: Vec<(u32, Arc<[u8]>)>) -> (Row, [u8; 32]) {
+        let Self { chain: Chain { job, hash, .. }, events, .. } = self;
+        self.bytes[COUNT].copy_from_slice(&events.to_le_bytes());
+        self.bytes[ROW_HEADER - 32..ROW_HEADER].copy_from_slice(&hash);
+        (Row { job, position: Position(0), events, bytes: self.bytes, values }, hash)
+    }
 }
 
 fn put_record(recorded: &Recorded, out: &mut Vec<u8>) -> Result<(), CodecError> {
@@ -159,6 +195,7 @@ fn check(positions: &[u8]) -> u32 {
 }
 
 /// A job's chain of hashes.
+#[derive(Debug)]
 struct Chain {
     job: JobId,
     seq: u64,

@@ -26,7 +26,7 @@ use annals_tasks_sdk::JobId;
 
 use crate::job::ValueDigest;
 
-pub use codec::{CodecError, FORMAT, decode_row, digest, encode_row};
+pub use codec::{CodecError, Draft, FORMAT, decode_row, digest, encode_row};
 pub use error::{Damage, LogError};
 pub use history::{PageLimit, history, history_page};
 pub use key::{Hour, KeyRow};

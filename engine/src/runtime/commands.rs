@@ -13,10 +13,9 @@ use super::keys::Claim;
 use super::message::{Answer, Ask, Reply, Shows, Snapshot};
 use super::turn::{Loop, THIS_TURN};
 use crate::job::{
-    Command, Context, Event, IdempotencyKey, Illegal, Job, Origin, Report, StepError, TaskNumber,
-    begin, step,
+    Command, Context, IdempotencyKey, Illegal, Job, Origin, Report, StepError, TaskNumber, step,
 };
-use crate::log::{Head, digest};
+use crate::log::digest;
 
 /// A submission on its way to its answer.
 pub(super) struct Accepting {
@@ -27,28 +26,14 @@ pub(super) struct Accepting {
 }
 
 impl Loop {
-    pub(super) fn on_submit(&mut self, accepting: Accepting, events: Vec<Event>, origin: Origin) {
-        let (id, key) = (accepting.job, key_of(accepting.claim.as_deref()));
-        let cx = Context { key, ..self.context(origin) };
-        match begin(id, events, &cx) {
-            Ok((job, recorded)) => {
-                let mut executor = Executor::new(job, Head::default());
-                executor.recovered = true;
-                executor.add(recorded);
-                self.entries.insert(id, Entry::Loaded(Box::new(executor)));
-                self.loaded += 1;
-                if let Some(mut desk) = self.desk(id) {
-                    desk.at_once(|_| {});
-                }
-                self.accepted.push(accepting);
-            }
-            // A checked plan makes a job, so this is a contradiction in the engine itself.
-            Err(illegal) => {
-                tracing::error!(%illegal, "a submission could not be begun");
-                let unreadable = JobError::Unreadable { job: id, why: illegal.to_string() };
-                self.after_events_of(id, answer(accepting.reply, Err(unreadable.into())));
-            }
+    pub(super) fn on_submit(&mut self, accepting: Accepting, executor: Box<Executor>) {
+        let id = accepting.job;
+        self.entries.insert(id, Entry::Loaded(executor));
+        self.loaded += 1;
+        if let Some(mut desk) = self.desk(id) {
+            desk.at_once(|_| ());
         }
+        self.accepted.push(accepting);
     }
 
     /// Prepares the answers to the turn's submissions. They come this late so that who is shown
@@ -56,13 +41,11 @@ impl Loop {
     pub(super) fn answer_submissions(&mut self) {
         for Accepting { job, claim, shows, reply } in std::mem::take(&mut self.accepted) {
             let shown = shows == Shows::Snapshot && !self.broken.contains_key(&job);
-            let snapshot = match self.entries.get(&job) {
-                Some(Entry::Loaded(executor)) if shown => Some(executor.snapshot()),
-                _ => None,
-            };
+            let Some(Entry::Loaded(executor)) = self.entries.get(&job) else { continue };
+            let (snapshot, created) = (shown.then(|| executor.snapshot()), executor.job.created());
             let action = match claim {
                 None => answer(reply, Ok(snapshot)),
-                Some(claim) => answer_and_settle(reply, snapshot, claim, (job, self.now)),
+                Some(claim) => answer_and_settle(reply, snapshot, claim, (job, created)),
             };
             self.after_events_of(job, action);
         }

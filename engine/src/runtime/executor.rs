@@ -7,11 +7,12 @@ use annals_tasks_sdk::cancel::CancellationToken;
 use annals_tasks_sdk::{JobId, Payload, TaskId, Timestamp};
 
 use super::attempt::Attempt;
+use super::error::JobError;
 use super::ids::JobMap;
 use super::message::{LiveCell, Snapshot};
 use super::pool::{Place, PoolId};
-use crate::job::{Event, Job, JobStatus, Recorded, Task, TaskNumber};
-use crate::log::{Head, JobRow, Ticket};
+use crate::job::{Context, Event, Job, JobStatus, Recorded, Task, TaskNumber, begin};
+use crate::log::{CodecError, Draft, Head, JobRow, Row, Ticket};
 
 /// What drives one open job.
 pub(super) struct Executor {
@@ -21,6 +22,8 @@ pub(super) struct Executor {
     pub(super) head: Head,
     /// Events of the present turn.
     pub(super) fresh: Vec<Recorded>,
+    /// The row of the first of them, where they were encoded ahead of the turn.
+    pub(super) draft: Option<Box<Draft>>,
     /// Values that go with them.
     pub(super) values: Vec<(u32, Arc<[u8]>)>,
     /// The commit in which its last events are.
@@ -110,6 +113,7 @@ impl Executor {
             job,
             head,
             fresh: Vec::new(),
+            draft: None,
             values: Vec::new(),
             ticket: Ticket::default(),
             running: Vec::new(),
@@ -120,6 +124,32 @@ impl Executor {
             changed: false,
             touched: Touched::No,
         }
+    }
+
+    /// Begins a job. Whoever submits it does this, so that its loop need not.
+    pub(super) fn begin(id: JobId, events: Vec<Event>, cx: &Context) -> Result<Self, JobError> {
+        let unreadable = |why: String| JobError::Unreadable { job: id, why };
+        let begun = begin(id, events, cx).map_err(|illegal| unreadable(illegal.to_string()));
+        let (job, recorded) = begun?;
+        let mut executor = Self::new(job, Head::default());
+        let mut draft = Draft::new(id, &executor.head);
+        draft.push(&recorded).map_err(|error| unreadable(error.to_string()))?;
+        executor.draft = Some(Box::new(draft));
+        executor.recovered = true;
+        executor.add(recorded);
+        Ok(executor)
+    }
+
+    /// Encodes the events of the turn, which then are `fresh` no more. Gives them back, their row,
+    /// and the hash of the last.
+    pub(super) fn encode(&mut self) -> Result<(Vec<Recorded>, Row, [u8; 32]), CodecError> {
+        let fresh = std::mem::take(&mut self.fresh);
+        let values = std::mem::take(&mut self.values);
+        let draft = self.draft.take();
+        let mut draft = draft.map_or_else(|| Draft::new(self.job.id(), &self.head), |draft| *draft);
+        draft.push(&fresh[draft.events()..])?;
+        let (row, hash) = draft.finish(values);
+        Ok((fresh, row, hash))
     }
 
     /// The job to change. It is copied only while somebody holds a snapshot of it.

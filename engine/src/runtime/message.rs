@@ -9,10 +9,11 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::act::{Action, answer};
 use super::error::{CommandError, EngineError, JobError, SubmitError};
+use super::executor::Executor;
 use super::keys::Claim;
 use super::loads::Found;
 use super::pool::Waiter;
-use crate::job::{Command, Event, IdempotencyKey, Job, Origin};
+use crate::job::{Command, IdempotencyKey, Job, Origin};
 use crate::job::{Recorded, Report, TaskNumber};
 use crate::log::{Durable, JobRow, Position};
 
@@ -138,9 +139,7 @@ pub(super) enum Shows {
 /// What is sent to a loop.
 pub(super) enum Message {
     Submit {
-        job: JobId,
-        events: Vec<Event>,
-        origin: Origin,
+        executor: Box<Executor>,
         claim: Option<Box<Claim>>,
         shows: Shows,
         reply: Reply<Result<Option<Snapshot>, SubmitError>>,

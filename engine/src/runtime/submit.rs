@@ -7,12 +7,13 @@ use annals_tasks_sdk::{JobId, Payload, Workflow};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::engine::Engine;
+use super::engine::{Engine, Shared};
 use super::error::SubmitError;
+use super::executor::Executor;
 use super::handle::{JobHandle, OutputHandle, weight_of_origin};
-use super::keys::Claimed;
+use super::keys::{Claim, Claimed};
 use super::message::{Message, Shows, Snapshot};
-use crate::job::{IdempotencyKey, Origin, Submitted, submit};
+use crate::job::{Context, Event, IdempotencyKey, Origin, Submitted, submit};
 
 /// A plan to be run, and where it came from.
 #[derive(Debug, Clone)]
@@ -121,9 +122,7 @@ impl Engine {
         let submitted = Submitted { plan, workflow, source };
         let events = submit(submitted, &shared.settings.limits)?;
         let job = new_id();
-        let home = shared.home_of(job);
-        let submit = |reply| Message::Submit { job, events, origin, claim, shows, reply };
-        let snapshot = shared.ask(home, submit).await??;
+        let snapshot = shared.submit(job, events, (origin, claim), shows).await?;
         Ok((self.job(job), Begun::Now(snapshot)))
     }
 
@@ -132,6 +131,28 @@ impl Engine {
         let shared = &self.0.shared;
         shared.check_kinds(plan)?;
         plan.check(&shared.settings.limits)
+    }
+}
+
+impl Shared {
+    /// Begins a job, and has its loop take it over.
+    pub(super) async fn submit(
+        &self,
+        job: JobId,
+        events: Vec<Event>,
+        (origin, claim): (Origin, Option<Box<Claim>>),
+        shows: Shows,
+    ) -> Result<Option<Snapshot>, SubmitError> {
+        let cx = Context {
+            origin,
+            key: claim.as_deref().map(|claim| Box::new(claim.key())),
+            now: self.clock.now(),
+            random: fastrand::f64(),
+            losses: self.settings.losses,
+        };
+        let executor = Box::new(Executor::begin(job, events, &cx)?);
+        let submit = |reply| Message::Submit { executor, claim, shows, reply };
+        self.ask(self.home_of(job), submit).await?
     }
 }
 

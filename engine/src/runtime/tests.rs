@@ -12,24 +12,14 @@ use super::act::{Action, answer_or_drop};
 use super::engine::{Engine, INBOX_MAX};
 use super::error::{CommandError, JobError, SubmitError};
 use super::keys::Claimed;
-use super::message::{Ask, Message, Reply, Shows, Snapshot};
+use super::message::{Ask, Message, Reply, Shows};
 use super::submit::Submission;
-use crate::job::{Command, Event, IdempotencyKey, JobStatus, Origin, Submitted, submit};
+use crate::job::{Command, IdempotencyKey, JobStatus, Origin, Submitted, submit};
 use crate::log::MemoryDisk;
 
 async fn within<T>(future: impl Future<Output = T>) -> T {
     let limit = Duration::from_mins(1);
     tokio::time::timeout(limit, future).await.expect("it must not hang")
-}
-
-fn submitting(
-    job: JobId,
-    events: Vec<Event>,
-    origin: Origin,
-    reply: Reply<Result<Option<Snapshot>, SubmitError>>,
-) -> Message {
-    let (claim, shows) = (None, Shows::Acceptance);
-    Message::Submit { job, events, origin, claim, shows, reply }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,8 +29,8 @@ async fn a_submission_that_makes_no_job_says_why() {
     let engine = within(engine).await.unwrap();
     let (job, origin) = (JobId::from_u128(1), Origin::ENGINE);
     let shared = &engine.0.shared;
-    let begun = shared.ask(0, |reply| submitting(job, Vec::new(), origin, reply));
-    match within(begun).await.unwrap().map(drop) {
+    let begun = shared.submit(job, Vec::new(), (origin, None), Shows::Acceptance);
+    match within(begun).await.map(drop) {
         Err(SubmitError::Job(JobError::Unreadable { job: found, .. })) => assert_eq!(found, job),
         other => panic!("{other:?}"),
     }
@@ -98,8 +88,8 @@ async fn what_fits_no_row_stops_its_job_alone() {
     let submitted = Submitted { plan: plan("noop"), workflow: None, source: None };
     let events = submit(submitted, &Limits::NONE).unwrap();
     let (new, origin) = (JobId::from_u128(7), huge());
-    let refused = shared.ask(0, |reply| submitting(new, events, origin, reply));
-    let refused = within(refused).await.unwrap().map(drop);
+    let refused = shared.submit(new, events, (origin, None), Shows::Acceptance);
+    let refused = within(refused).await.map(drop);
     assert!(matches!(refused, Err(SubmitError::Job(JobError::Unreadable { .. }))), "{refused:?}");
     within(engine.shutdown()).await.unwrap();
     drop((job, other, engine));
@@ -226,10 +216,8 @@ async fn the_key_of_what_fits_no_row_is_free_again() {
     let submitted = Submitted { plan: plan("noop"), workflow: None, source: None };
     let events = submit(submitted, &Limits::NONE).unwrap();
     let (job, origin, shows) = (JobId::from_u128(7), huge(), Shows::Snapshot);
-    let claim = Some(claim);
-    let refused =
-        shared.ask(0, |reply| Message::Submit { job, events, origin, claim, shows, reply });
-    let refused = within(refused).await.unwrap().map(drop);
+    let refused = shared.submit(job, events, (origin, Some(claim)), shows);
+    let refused = within(refused).await.map(drop);
     assert!(matches!(refused, Err(SubmitError::Job(JobError::Unreadable { .. }))), "{refused:?}");
     let submission = Submission { key: Some(key), ..Submission::new(plan("noop"), Origin::ENGINE) };
     assert!(!within(engine.accept(submission)).await.unwrap().replayed);

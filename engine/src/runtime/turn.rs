@@ -26,8 +26,8 @@ use super::stats::Counters;
 use super::views::Round;
 use super::wants::Want;
 use super::watchers::Watchers;
-use crate::job::{Context, Effect, Origin, Recorded, Report};
-use crate::log::{Durable, Head, KeyRow, LogError, Row, Stopped, Ticket, encode_row};
+use crate::job::{Context, Effect, Origin, Report};
+use crate::log::{Durable, Head, KeyRow, LogError, Row, Stopped, Ticket};
 
 /// So many messages make a turn at most.
 pub(super) const TURN_MAX: usize = 4096;
@@ -194,9 +194,9 @@ impl Loop {
         }
         let Some(message) = self.when_loaded(message) else { return };
         match message {
-            Message::Submit { job, events, origin, claim, shows, reply } => {
-                let accepting = Accepting { job, claim, shows, reply };
-                self.on_submit(accepting, events, origin);
+            Message::Submit { executor, claim, shows, reply } => {
+                let accepting = Accepting { job: executor.job.id(), claim, shows, reply };
+                self.on_submit(accepting, executor);
             }
             Message::Command { job, command, ask, claim, reply } => {
                 self.on_command(job, command, ask, claim, reply);
@@ -305,10 +305,8 @@ impl Loop {
                 encoded.unchanged.push(id);
                 continue;
             }
-            let fresh: Vec<Recorded> = std::mem::take(&mut executor.fresh);
-            let values = std::mem::take(&mut executor.values);
-            match encode_row(id, &executor.head, &fresh, values) {
-                Ok((row, hash)) => {
+            match executor.encode() {
+                Ok((fresh, row, hash)) => {
                     for recorded in &fresh {
                         self.counters.count(&recorded.event);
                         self.keys.extend(key_row(id, recorded.time, recorded.key.as_deref()));
