@@ -25,9 +25,9 @@ pub(super) fn plan(plan: &Plan, unread: &Unread, limits: &Limits, faults: &mut F
         let rule = format!("a name has 1 to {NAME_CHARS_MAX} characters, not {characters}");
         faults.add("/name", rule);
     }
-    payload(&plan.input, "/input", "the input", limits, faults);
+    payload(&plan.input, || "/input".into(), "the input", limits, faults);
     if let Some(output) = &plan.output {
-        payload(output, "/output", "the output", limits, faults);
+        payload(output, || "/output".into(), "the output", limits, faults);
     }
     if plan.tasks.is_empty() {
         faults.add("/tasks", "a plan needs at least one task");
@@ -39,9 +39,11 @@ pub(super) fn plan(plan: &Plan, unread: &Unread, limits: &Limits, faults: &mut F
         if faults.is_full() {
             return;
         }
-        let pointer = format!("/tasks/{index}");
-        payload(&task.input, &format!("{pointer}/input"), "the input", limits, faults);
-        policy(&task.policy, &pointer, faults);
+        let pointer = || format!("/tasks/{index}/input");
+        payload(&task.input, pointer, "the input", limits, faults);
+        if !task.policy.is_default() {
+            policy(&task.policy, &format!("/tasks/{index}"), faults);
+        }
     }
     let ids = Ids::of(plan, unread, faults);
     let order = Order::of(plan, unread, &ids, faults);
@@ -90,10 +92,16 @@ pub(super) fn too_large(what: &str, bytes: usize, name: &str, limit: usize) -> O
     (bytes > limit).then(|| format!("{what} has {bytes} bytes; the limit `{name}` is {limit}"))
 }
 
-fn payload(payload: &Payload, pointer: &str, what: &str, limits: &Limits, faults: &mut Faults) {
+fn payload(
+    payload: &Payload,
+    pointer: impl FnOnce() -> String,
+    what: &str,
+    limits: &Limits,
+    faults: &mut Faults,
+) {
     let bytes = payload.as_str().len();
     if let Some(detail) = too_large(what, bytes, "payload_bytes", limits.payload_bytes) {
-        faults.add(pointer, detail);
+        faults.add(pointer(), detail);
     }
 }
 

@@ -28,9 +28,8 @@ pub(super) fn data(
         if faults.is_full() {
             return;
         }
-        for Found { pointer, reference } in
-            found(&spec.input, &format!("/tasks/{task}/input"), faults)
-        {
+        let place = || format!("/tasks/{task}/input");
+        for Found { pointer, reference } in found(&spec.input, place, faults) {
             let known = check(&reference, &pointer, input.as_ref(), ids, faults);
             let Some(needed) = known else { continue };
             if !order.needs_directly(task, needed) {
@@ -40,21 +39,25 @@ pub(super) fn data(
     }
     report_strangers(plan, order, &distant, faults);
     if let Some(output) = &plan.output {
-        for Found { pointer, reference } in found(output, "/output", faults) {
+        for Found { pointer, reference } in found(output, || "/output".into(), faults) {
             check(&reference, &pointer, input.as_ref(), ids, faults);
         }
     }
 }
 
-fn found(template: &Payload, place: &str, faults: &mut Faults) -> Vec<Found> {
+fn found(template: &Payload, place: impl FnOnce() -> String, faults: &mut Faults) -> Vec<Found> {
     match references(template) {
+        // Most templates have none, and need no place.
+        Ok(found) if found.is_empty() => found,
         Ok(mut found) => {
+            let place = place();
             for found in &mut found {
-                found.pointer.insert_str(0, place);
+                found.pointer.insert_str(0, &place);
             }
             found
         }
         Err(errors) => {
+            let place = place();
             for error in errors {
                 faults.add(format!("{place}{}", error.pointer), error.detail);
             }

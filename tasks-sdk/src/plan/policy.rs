@@ -12,6 +12,10 @@ impl Policy {
     pub fn new(fields: PolicyFields) -> Self {
         if fields == DEFAULT { Self(None) } else { Self(Some(Box::new(fields))) }
     }
+
+    pub(super) fn is_default(&self) -> bool {
+        self.0.is_none()
+    }
 }
 
 impl Deref for Policy {
