@@ -95,7 +95,7 @@ impl Loop {
         let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return };
         executor.durable_seq = seq;
         executor.show_outputs();
-        self.starting.extend(executor.to_start());
+        self.starting.extend(executor.take_durable());
         self.watchers.publish(job, seq, || executor.durable_end());
         if executor.is_idle() {
             self.settle_down(job);

@@ -187,8 +187,8 @@ impl Executor {
         }
     }
 
-    /// The attempts whose start is durable by now.
-    pub(super) fn to_start(&mut self) -> impl Iterator<Item = Attempt> {
+    /// Takes the attempts whose start is durable by now and that have not come to life yet.
+    pub(super) fn take_durable(&mut self) -> impl Iterator<Item = Attempt> {
         let durable = self.durable_seq;
         let of = move |running: &mut Running| running.waiting.take_if(|_| running.seq <= durable);
         self.running.iter_mut().filter_map(of)
