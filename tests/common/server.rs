@@ -116,19 +116,30 @@ impl Server {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Reply {
-        let mut stream = self.connect();
-        let headers = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
-        let headers = headers.collect::<String>();
-        let length = body.len();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\
-             content-length: {length}\r\n{headers}\r\n",
-            self.address
-        );
-        stream.write_all(head.as_bytes()).expect("the server reads");
-        stream.write_all(body.as_bytes()).expect("the server reads");
-        Reply::read(&mut BufReader::new(stream)).expect("the server answers")
+        exchange(self.address, method, path, headers, body).expect("the server answers")
     }
+}
+
+/// Asks whoever listens there; nothing where nobody does, or the answer is not whole.
+pub(crate) fn exchange(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Option<Reply> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let headers = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+    let headers = headers.collect::<String>();
+    let length = body.len();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
+         content-length: {length}\r\n{headers}\r\n"
+    );
+    stream.write_all(head.as_bytes()).ok()?;
+    stream.write_all(body.as_bytes()).ok()?;
+    Reply::read(&mut BufReader::new(stream))
 }
 
 impl Drop for Server {
