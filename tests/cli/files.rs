@@ -1,6 +1,6 @@
 //! Plan files that cannot be accepted, and where their faults are said to be.
 
-use crate::common::Place;
+use crate::common::{Answer, Place};
 
 #[test]
 fn every_fault_of_a_file_has_its_place() {
@@ -39,6 +39,30 @@ fn every_fault_of_a_file_has_its_place() {
         }
         assert!(!place.path("annals-data").exists(), "nothing was begun for {text:?}");
     }
+}
+
+#[test]
+fn a_request_may_go_where_flag_variable_or_file_allow_it() {
+    let place = Place::new();
+    let input = "{url: \"http://127.0.0.1:9/\"}";
+    place.write("p.yaml", format!("name: x\ntasks: [{{id: a, kind: http, input: {input}}}]\n"));
+    for command in ["validate", "run"] {
+        let refused = place.annals(&[command, "p.yaml"]).expect(2);
+        assert!(refused.stderr.contains("/tasks/0/input/url: \"127.0.0.1\" is a loopback address"));
+        let wrong = place.annals(&[command, "p.yaml", "--allow-targets", "10.0.0.0/99"]).expect(2);
+        assert!(
+            wrong.stderr.contains("--allow-targets: \"10.0.0.0/99\" is no target"),
+            "{wrong:?}"
+        );
+    }
+    place.annals(&["validate", "p.yaml", "--allow-targets", "10.0.0.0/8,127.0.0.1"]).expect(0);
+    let mut command = place.command(&["validate", "p.yaml"]);
+    Answer::from(command.env("ANNALS_ALLOW_TARGETS", "private").output().unwrap()).expect(0);
+    place.write("annals.toml", "allow_targets = [\"127.0.0.0/8\"]\n");
+    place.annals(&["validate", "p.yaml"]).expect(0);
+    // Nobody listens there.
+    let failed = place.annals(&["run", "p.yaml"]).expect(1);
+    assert!(failed.stdout.contains("[connect_failed]"), "{failed:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::house::{allowing, call, fail, http, input, told};
@@ -145,6 +145,21 @@ async fn a_connection_that_ends_too_early_is_tried_again() {
     let server = Server::saying(200, "Content-Encoding: gzip\r\n", &cut[..cut.len() - 9]).await;
     let error = fail(&server.url("/"), "").await;
     assert_eq!(error.code(), "connection_lost", "{error}");
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_before_all_was_sent_is_heard() {
+    let server = Server::wild(async |mut stream| {
+        // Enough to know that it is too much.
+        let _ = stream.read(&mut [0; 16]).await;
+        let _ = stream.write_all(&answer(413, "Connection: close\r\n", "too much")).await;
+        until_closed(&mut stream).await;
+    })
+    .await;
+    let body = "x".repeat(8 << 20);
+    let error = fail(&server.url("/"), &format!(r#""text": "{body}""#)).await;
+    assert_eq!(told(&error), "http_status final", "{error}");
+    assert!(error.message().ends_with("too much"), "{error}");
 }
 
 #[tokio::test]

@@ -1,7 +1,12 @@
 //! What is sent.
 
-use super::house::{allowing, call, get, http, input};
-use super::server::{Server, answer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::io::AsyncWriteExt;
+
+use super::house::{allowing, call, get, http, input, output};
+use super::server::{Server, answer, read, until_closed};
 
 #[tokio::test]
 async fn a_request_is_what_the_input_says() {
@@ -90,6 +95,27 @@ async fn a_name_is_looked_up_and_asked_for_by_that_name() {
         call(&allowing(&["localhost"]), &input(&format!("http://LOCALHOST:{port}/"), "")).await;
     run.output();
     assert_eq!(server.request().header("host").unwrap(), format!("localhost:{port}"));
+}
+
+#[tokio::test]
+async fn each_request_has_a_connection_of_its_own() {
+    let connections = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&connections);
+    // It would keep them, and closes them a moment later.
+    let server = Server::wild(move |mut stream| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async move {
+            read(&mut stream).await;
+            stream.write_all(&answer(200, "", "kept")).await.unwrap();
+            until_closed(&mut stream).await;
+        }
+    })
+    .await;
+    let http = http();
+    for count in 1..=20 {
+        assert_eq!(output(&call(&http, &input(&server.url("/"), "")).await)["text"], "kept");
+        assert_eq!(connections.load(Ordering::Relaxed), count);
+    }
 }
 
 #[tokio::test]

@@ -1,4 +1,7 @@
 //! TLS with a certificate that only some trust.
+//!
+//! It and its key were made for these tests, for localhost and 127.0.0.1, by `openssl req -x509
+//! -newkey ec`. Nobody else has a use for them.
 
 use std::process::Command;
 use std::sync::Arc;

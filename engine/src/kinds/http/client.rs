@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use reqwest::Client;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -12,13 +11,6 @@ use tokio::net::lookup_host;
 use super::handler::HttpSettings;
 use super::targets::Targets;
 use super::tls;
-
-/// How long a connection is kept for the next request: less than the 5 s after which many servers
-/// close theirs, and so short that its address was looked up and checked a moment ago.
-const IDLE: Duration = Duration::from_secs(4);
-
-/// How many such connections are kept to one host.
-const IDLE_MAX: usize = 16;
 
 /// Who asks.
 const AGENT: &str = concat!("annals/", env!("CARGO_PKG_VERSION"));
@@ -37,8 +29,9 @@ pub(super) fn build(settings: &HttpSettings, targets: &Arc<Targets>) -> io::Resu
         .referer(false)
         .http1_only()
         .connect_timeout(settings.connect_timeout)
-        .pool_idle_timeout(IDLE)
-        .pool_max_idle_per_host(IDLE_MAX)
+        // A connection that is kept may be closed by the server just as the next request is sent,
+        // and that would be a failure of a task that has one attempt.
+        .pool_max_idle_per_host(0)
         .user_agent(AGENT)
         .build()
         .map_err(io::Error::other)
