@@ -37,6 +37,15 @@ pub(crate) fn built(name: &str, which: &[&str]) -> PathBuf {
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
+    // Cargo tells tests about their package. Build scripts take that for news, and build anew
+    // what is there already.
+    let is_about_this =
+        |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_about_this) {
+            cargo.env_remove(name);
+        }
+    }
     let built = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo runs");
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let messages = String::from_utf8(built.stdout).expect("cargo writes UTF-8");

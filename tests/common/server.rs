@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
 use rustix::process::Signal;
@@ -15,8 +16,9 @@ pub(crate) struct Server {
     child: Option<Child>,
     pub(crate) url: String,
     pub(crate) address: SocketAddr,
-    stdout: Receiver<String>,
-    stderr: Receiver<String>,
+    /// Behind locks, so that many threads may share the server.
+    stdout: Mutex<Receiver<String>>,
+    stderr: Mutex<Receiver<String>>,
 }
 
 /// An answer over HTTP.
@@ -53,6 +55,7 @@ impl Server {
         let url = ready["url"].as_str().expect("it says where").to_owned();
         let address = url.strip_prefix("http://").expect("it is HTTP").parse();
         let address = address.expect("it is an address");
+        let (stdout, stderr) = (Mutex::new(stdout), Mutex::new(stderr));
         Self { child: Some(child), url, address, stdout, stderr }
     }
 
@@ -72,7 +75,10 @@ impl Server {
     #[track_caller]
     pub(crate) fn wait(mut self) -> Answer {
         let mut answer = finish(self.child.take().expect("it was not ended"));
-        let text = |lines: &Receiver<String>| lines.iter().collect::<Vec<_>>().join("\n");
+        let text = |lines: &Mutex<Receiver<String>>| {
+            let lines = lines.lock().expect("no reader panics");
+            lines.iter().collect::<Vec<_>>().join("\n")
+        };
         answer.stdout = text(&self.stdout);
         answer.stderr = text(&self.stderr);
         answer
@@ -108,6 +114,12 @@ impl Server {
         self.send("POST", path, &[("content-type", "application/json")], &body.to_string())
     }
 
+    /// Posts JSON to a server that may be gone; none where it gives no answer.
+    pub(crate) fn try_post(&self, path: &str, body: &Value) -> Option<Reply> {
+        let headers = [("content-type", "application/json")];
+        exchange(self.address, "POST", path, &headers, &body.to_string())
+    }
+
     #[track_caller]
     pub(crate) fn send(
         &self,
@@ -116,7 +128,29 @@ impl Server {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Reply {
-        exchange(self.address, method, path, headers, body).expect("the server answers")
+        self.send_part(method, path, headers, body, body.len())
+    }
+
+    /// Sends a part of a body that is said to have `length` bytes.
+    #[track_caller]
+    pub(crate) fn send_part(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        part: &str,
+        length: usize,
+    ) -> Reply {
+        let reply = exchange_part(self.address, method, path, headers, part, length);
+        reply.expect("the server answers")
+    }
+
+    /// Asks with no body, and leaves the answer on its way.
+    pub(crate) fn begin(&self, method: &str, path: &str) -> TcpStream {
+        let mut stream = self.connect();
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.address);
+        stream.write_all(head.as_bytes()).expect("the server reads");
+        stream
     }
 }
 
@@ -128,17 +162,28 @@ pub(crate) fn exchange(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Option<Reply> {
+    exchange_part(address, method, path, headers, body, body.len())
+}
+
+/// The same with a part of a body that is said to have `length` bytes.
+fn exchange_part(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    part: &str,
+    length: usize,
+) -> Option<Reply> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let headers = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
     let headers = headers.collect::<String>();
-    let length = body.len();
     let head = format!(
         "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
          content-length: {length}\r\n{headers}\r\n"
     );
-    stream.write_all(head.as_bytes()).ok()?;
-    stream.write_all(body.as_bytes()).ok()?;
+    // A server that has no room answers before it has read anything, and is gone then.
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(part.as_bytes()));
     Reply::read(&mut BufReader::new(stream))
 }
 

@@ -4,6 +4,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod clients;
 mod ends;
 mod settings;
+mod slow;
 mod starts;

@@ -28,11 +28,13 @@ pub(super) fn around(routes: Router, state: AppState) -> Router {
 
 async fn note(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
+    let in_flight = state.requests().begin();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route: Arc<str> = route.map_or_else(Arc::default, |path| path.as_str().into());
     let actor = request.headers().get(X_ANNALS_ACTOR).cloned();
     let response = next.run(request).await;
+    drop(in_flight);
     let (status, took) = (response.status(), begun.elapsed());
     state.requests().count(&route, &method, status, took);
     let line = Line {

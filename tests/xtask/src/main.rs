@@ -41,6 +41,15 @@ enum Xtask {
     },
     /// Requests to httpbin, which is installed from the package index into `target/httpbin`.
     Httpbin,
+    /// Clients that keep a server waiting, each in its own way.
+    Clients {
+        /// How many.
+        #[arg(long, default_value_t = 2_000)]
+        clients: u32,
+        /// Compile for speed.
+        #[arg(long)]
+        release: bool,
+    },
     /// Logs and engines on a disk of which every operation fails in turn: full, over its quota or
     /// broken, once or for ever, with or without a part of the operation done.
     Ioerr {
@@ -70,6 +79,7 @@ fn main() -> ExitCode {
         Xtask::Kill { rounds } => kill(rounds),
         Xtask::Race { rounds } => race(rounds),
         Xtask::Httpbin => httpbin(),
+        Xtask::Clients { clients, release } => slow_clients(clients, release),
         Xtask::Ioerr { rounds } => ioerr(rounds),
         Xtask::Crash { images, seed, release } => crash(images, seed, release),
     };
@@ -80,12 +90,13 @@ fn main() -> ExitCode {
 type Part = (&'static str, fn() -> bool);
 
 fn slow() -> bool {
-    let parts: [Part; 5] = [
+    let parts: [Part; 6] = [
         ("walk", || walk(1_000_000, None)),
         ("kill", || kill(100)),
         ("ioerr", || ioerr(1)),
         ("race", || race(1_000)),
         ("httpbin", httpbin),
+        ("clients", || slow_clients(2_000, false)),
     ];
     let mut failed = Vec::new();
     for (name, part) in parts {
@@ -128,6 +139,16 @@ fn race(rounds: u32) -> bool {
 fn httpbin() -> bool {
     let mut test = cargo();
     test.args(["test", "--package", "annals-suite", "--test", "httpbin", "--", "--ignored"]);
+    test.status().is_ok_and(|status| status.success())
+}
+
+fn slow_clients(clients: u32, release: bool) -> bool {
+    let mut test = cargo();
+    test.args(["test", "--test", "serve"]);
+    if release {
+        test.arg("--release");
+    }
+    test.args(["slow", "--", "--nocapture"]).env("ANNALS_SLOW_CLIENTS", clients.to_string());
     test.status().is_ok_and(|status| status.success())
 }
 

@@ -31,6 +31,7 @@ const BUCKETS: [(u64, &str); 14] = [
 #[derive(Debug, Default)]
 pub(in crate::http) struct Requests {
     durations: RwLock<HashMap<Key, Arc<Durations>>>,
+    in_flight: AtomicUsize,
     /// Who knows how many connections are open, if anyone does.
     connections: OnceLock<Arc<AtomicUsize>>,
 }
@@ -52,7 +53,23 @@ struct Durations {
     micros: AtomicU64,
 }
 
+/// A request that is being worked on, until this is dropped: its client may go away, too.
+#[derive(Debug)]
+pub(in crate::http) struct InFlight<'a>(&'a AtomicUsize);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Requests {
+    /// Counts a request among those that are being worked on.
+    pub(in crate::http) fn begin(&self) -> InFlight<'_> {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(&self.in_flight)
+    }
+
     /// Counts a request whose answer has begun.
     pub(in crate::http) fn count(
         &self,
@@ -83,6 +100,9 @@ impl Requests {
             let open = open.load(Ordering::Relaxed);
             page.family("annals_http_connections", Kind::Gauge, help).sample(&[], open);
         }
+        let help = "Requests whose answer has not begun, this one counted";
+        let in_flight = self.in_flight.load(Ordering::Relaxed);
+        page.family("annals_http_requests_in_flight", Kind::Gauge, help).sample(&[], in_flight);
         let help = "How long it took until the answer began, in seconds";
         let name = "annals_http_server_request_duration_seconds";
         let mut family = page.family(name, Kind::Histogram, help);
