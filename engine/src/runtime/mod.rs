@@ -55,7 +55,7 @@ pub use message::{Answer, Ask, Live, Snapshot};
 pub use reading::{LogPage, Logged};
 pub use registry::KindInfo;
 pub use startup::Startup;
-pub use stats::{AttemptCounts, EngineStats, JobCounts, OpenJobs, PoolStats};
+pub use stats::{AtRest, AttemptCounts, EngineStats, JobCounts, OpenJobs, PoolStats};
 pub use submit::{Accepted, Submission};
 
 pub use crate::job::IdempotencyKey;

@@ -77,6 +77,7 @@ impl Loop {
     fn loading(&mut self, id: JobId) -> &mut Loading {
         let head = self.head_not_loaded(id);
         self.loading.entry(id).or_insert_with(|| {
+            self.counters.load();
             self.shared.loads.begin(Load { home: self.index, job: id, head });
             Loading::default()
         })

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use annals_tasks_sdk::JobId;
 
 use super::ids::JobMap;
+use super::stats::AtRest;
 use crate::job::Job;
 use crate::log::Head;
 
@@ -58,6 +59,11 @@ impl Resting {
         let mut kept = self.kept();
         let one = kept.use_again(id)?;
         Some((Arc::clone(&one.job), one.head))
+    }
+
+    pub(super) fn stats(&self) -> AtRest {
+        let kept = self.kept();
+        AtRest { jobs: kept.jobs.len() as u64, bytes: kept.bytes as u64 }
     }
 
     /// Takes a job away, to decide on it.

@@ -28,6 +28,11 @@ pub struct EngineStats {
     pub timers: u64,
     /// The pools, in their order.
     pub pools: Vec<PoolStats>,
+    /// Histories that were read because their jobs were not loaded when they were asked for, or
+    /// when their time came.
+    pub loads: u64,
+    /// Jobs that are not loaded and can be read all the same without their history.
+    pub at_rest: AtRest,
     /// Idempotency keys that are known.
     pub keys: u64,
     /// What the writer of the log has done since the start.
@@ -64,6 +69,15 @@ pub struct OpenJobs {
     pub loaded: u64,
     /// Jobs that are given up, because their history cannot be followed; not counted above.
     pub broken: u64,
+}
+
+/// Jobs at rest: ended or waiting, not loaded, their state kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AtRest {
+    /// How many there are.
+    pub jobs: u64,
+    /// About how much memory they take, in bytes.
+    pub bytes: u64,
 }
 
 /// What became of attempts.
@@ -140,6 +154,7 @@ pub(super) struct Counters {
     live: Number,
     late: Number,
     timers: Number,
+    loads: Number,
 }
 
 impl Counters {
@@ -182,6 +197,11 @@ impl Counters {
             // How many have ended in all the store's time would have to be counted in the views.
             JobStatus::Completed | JobStatus::Failed | JobStatus::Cancelled => None,
         }
+    }
+
+    /// The history of a job is read.
+    pub(super) fn load(&self) {
+        self.loads.add(1);
     }
 
     /// A report came too late.
@@ -234,6 +254,8 @@ impl Engine {
             late_reports: sum(|counters| &counters.late),
             timers: sum(|counters| &counters.timers),
             pools: shared.pools.stats(),
+            loads: sum(|counters| &counters.loads),
+            at_rest: shared.resting.stats(),
             keys: shared.keys.known() as u64,
             writer: shared.writer.stats(),
             next_position: shared.reader.next_position(),

@@ -164,6 +164,15 @@ async fn many_who_ask_at_once_have_a_job_read_once() {
                 within(asked).await.unwrap().unwrap();
             }
             assert_eq!((reads.count(id) - before, reads.most_held()), (1, 1));
+            assert_eq!(engine.stats().loads, 1);
+            // It is let go of at the end of the turn in which it is answered.
+            let rests = async {
+                while engine.stats().at_rest.jobs == 0 {
+                    tokio::task::yield_now().await;
+                }
+            };
+            within(rests).await;
+            assert!(engine.stats().at_rest.bytes > 0);
             drop(job);
             kill(engine).await;
         }

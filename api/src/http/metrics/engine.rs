@@ -15,6 +15,12 @@ pub(super) fn write(page: &mut Page, stats: &EngineStats) {
     page.family(name, Kind::Counter, help).sample(&[], stats.late_reports);
     let help = "Jobs that wait for a time";
     page.family("annals_timers_pending", Kind::Gauge, help).sample(&[], stats.timers);
+    let help = "Histories that were read because their jobs were not loaded";
+    page.family("annals_job_loads_total", Kind::Counter, help).sample(&[], stats.loads);
+    let help = "Jobs that are not loaded and need no look at their history";
+    page.family("annals_jobs_at_rest", Kind::Gauge, help).sample(&[], stats.at_rest.jobs);
+    let help = "Memory that these jobs take, about";
+    page.family("annals_jobs_at_rest_bytes", Kind::Gauge, help).sample(&[], stats.at_rest.bytes);
     let help = "Idempotency keys that are known";
     page.family("annals_idempotency_keys", Kind::Gauge, help).sample(&[], stats.keys);
     pools(page, &stats.pools);
