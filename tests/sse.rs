@@ -43,7 +43,7 @@ impl Connection {
         let mut stream = Self(BufReader::new(stream));
         let line = stream.line().ok_or(Refused::Away)?;
         let status = line.split(' ').nth(1).map(str::to_owned).ok_or(Refused::Away)?;
-        while stream.line().ok_or(Refused::Away)? != "" {}
+        while !stream.line().ok_or(Refused::Away)?.is_empty() {}
         match status.as_str() {
             "200" => Ok(stream),
             "204" => Err(Refused::NothingMore),

@@ -30,6 +30,8 @@ pub(super) const MEDIA_TYPE: &str = "text/event-stream";
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How long a client waits before it comes again after an interruption.
 const RETRY: Duration = Duration::from_secs(1);
+/// What lies at one address comes in two ways.
+pub(super) const VARIES: (HeaderName, HeaderValue) = (VARY, HeaderValue::from_static("accept"));
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
@@ -155,14 +157,14 @@ pub(super) fn answer(
         // Proxies neither keep, nor pack, nor hold back what passes.
         (CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform")),
         (X_ACCEL_BUFFERING, HeaderValue::from_static("no")),
-        (VARY, HeaderValue::from_static("accept")),
+        VARIES,
     ];
     (headers, body).into_response()
 }
 
 /// Tells a client that there is nothing more to come for: it stops coming again.
 pub(super) fn nothing_more() -> Response {
-    (StatusCode::NO_CONTENT, [(VARY, HeaderValue::from_static("accept"))]).into_response()
+    (StatusCode::NO_CONTENT, [VARIES]).into_response()
 }
 
 /// A stream with comments wherever it is silent for long.

@@ -6,13 +6,11 @@ use annals_engine::runtime::{JobError, Logged};
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 
-use super::{Range, STREAMED, last_number};
+use super::{Range, STREAMED, last_number, page_of};
 use crate::dto;
-use crate::http::answer::json;
 use crate::http::extract::{JobPath, Running};
-use crate::http::list::link_next;
 use crate::http::problem::Problem;
 use crate::http::query::Asked;
 use crate::http::sse::{self, Frames, LastEventId, Wanted};
@@ -63,11 +61,7 @@ async fn page(job: &JobHandle, range: &Range, uri: &Uri) -> Result<Response, Pro
     let next_cursor = upto.filter(|upto| *upto < now.seq()).map(|upto| upto.to_string());
     let items = events.iter().map(|logged| shape(&now, logged)).collect();
     let list = dto::EventList { items, next_cursor };
-    let mut response = json(list.to_json());
-    if let Some(after) = &list.next_cursor {
-        link_next(&mut response, uri, "after", after);
-    }
-    Ok(response)
+    Ok(page_of(list.to_json(), list.next_cursor.as_deref(), uri))
 }
 
 fn shape<'a>(job: &'a Job, logged: &'a Logged) -> dto::Event<'a> {
@@ -82,17 +76,27 @@ async fn follow(
 ) -> Result<Response, Problem> {
     let last = last_number(last)?;
     let after = range.stream(last)?;
-    let now = job.snapshot().await?.job;
-    if last.is_some_and(|last| last >= now.seq()) && now.status().is_ended() {
+    if let Some(last) = last
+        && has_all(&job, last).await?
+    {
         return Ok(sse::nothing_more());
     }
-    let follower = Follower { job, after, seen: 0, is_over: false };
-    // Where the engine ends or the job cannot be read any more, the stream is interrupted: the
-    // client comes again, and is told why.
-    let frames = stream::unfold(follower, |mut follower| async {
+    let mut follower = Follower { job, after, seen: 0, is_over: false };
+    let mut first = Frames::default();
+    follower.look(&mut first).await?;
+    // Where it cannot be read on, the stream is interrupted: the client comes again, and is told
+    // why by what the look above finds.
+    let more = stream::unfold(follower, |mut follower| async {
         Some((follower.next().await.ok().flatten()?, follower))
     });
-    Ok(sse::answer(frames, state.ending()))
+    let first = stream::iter((!first.is_empty()).then_some(first));
+    Ok(sse::answer(first.chain(more), state.ending()))
+}
+
+/// Whether the job has ended, and there is nothing behind its event `last`.
+async fn has_all(job: &JobHandle, last: u64) -> Result<bool, JobError> {
+    let now = job.snapshot().await?.job;
+    Ok(last >= now.seq() && now.status().is_ended())
 }
 
 /// Who follows a job.
@@ -113,7 +117,7 @@ impl Follower {
             if self.is_over {
                 return Ok(None);
             }
-            if self.seen > 0 && self.after >= self.seen {
+            if self.after >= self.seen {
                 // Also where it asked for more than there is: the end may come before that.
                 self.job.changed(self.seen).await?;
             }

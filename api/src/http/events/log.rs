@@ -9,15 +9,13 @@ use annals_tasks_sdk::JobId;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Range, STREAMED, last_number};
+use super::{Range, STREAMED, last_number, page_of};
 use crate::dto;
-use crate::http::answer::json;
 use crate::http::extract::Running;
-use crate::http::list::link_next;
 use crate::http::problem::Problem;
 use crate::http::query::Asked;
 use crate::http::sse::{self, Frames, Wanted};
@@ -49,11 +47,15 @@ pub(super) async fn events(
         Wanted::Document => page(&engine, &range, &uri).await,
         Wanted::Stream(last) => {
             let after = Position(range.stream(last_number(&last)?)?);
-            let frames = stream::unfold((engine, after), |(engine, after)| async move {
-                let (frames, upto) = more(&engine, after).await.ok()?;
+            let (first, upto) = look(&engine, after).await?;
+            // Where it cannot be read on, the stream is interrupted: the client comes again, and
+            // is told why by what the look above finds.
+            let more = stream::unfold((engine, upto), |(engine, upto)| async move {
+                let (frames, upto) = more(&engine, upto).await.ok()?;
                 Some((frames, (engine, upto)))
             });
-            Ok(sse::answer(frames, state.ending()))
+            let first = stream::iter((!first.is_empty()).then_some(first));
+            Ok(sse::answer(first.chain(more), state.ending()))
         }
     }
 }
@@ -74,25 +76,30 @@ async fn page(engine: &Engine, range: &Range, uri: &Uri) -> Result<Response, Pro
     let items = texts.filter_map(|text| RawValue::from_string(text).ok()).collect();
     let texts = Texts { items, next_cursor };
     // What was JSON is JSON.
-    let mut response = json(serde_json::to_string(&texts).unwrap_or_default());
-    if let Some(after) = &texts.next_cursor {
-        link_next(&mut response, uri, "after", after);
-    }
-    Ok(response)
+    let text = serde_json::to_string(&texts).unwrap_or_default();
+    Ok(page_of(text, texts.next_cursor.as_deref(), uri))
 }
 
 /// The next frames, and up to where they go.
 async fn more(engine: &Engine, mut after: Position) -> Result<(Frames, Position), EngineError> {
-    let mut frames = Frames::default();
-    while frames.is_empty() {
+    loop {
         engine.appended(after).await?;
-        let page = engine.events(after, STREAMED).await?;
-        for ((_, logged), text) in page.events.iter().zip(texts(engine, &page).await?) {
-            frames.event(logged.position.0, logged.recorded.event.type_name(), &text);
+        let (frames, upto) = look(engine, after).await?;
+        if !frames.is_empty() {
+            return Ok((frames, upto));
         }
-        after = page.upto;
+        after = upto;
     }
-    Ok((frames, after))
+}
+
+/// The frames that there are now, and up to where they go.
+async fn look(engine: &Engine, after: Position) -> Result<(Frames, Position), EngineError> {
+    let page = engine.events(after, STREAMED).await?;
+    let mut frames = Frames::default();
+    for ((_, logged), text) in page.events.iter().zip(texts(engine, &page).await?) {
+        frames.event(logged.position.0, logged.recorded.event.type_name(), &text);
+    }
+    Ok((frames, page.upto))
 }
 
 /// The JSON of each event of a page. Jobs are taken one after the other, and each is let go of

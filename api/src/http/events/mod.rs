@@ -3,19 +3,21 @@
 mod job;
 mod log;
 
+use annals_engine::log::PageLimit;
+use axum::http::Uri;
+use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use annals_engine::log::PageLimit;
-
-use super::list::limit;
+use super::answer::json;
+use super::list::{limit, link_next};
 use super::problem::Problem;
 use super::query::{FromQuery, Parameters, bad_query};
-use super::sse::LastEventId;
+use super::sse::{LastEventId, VARIES};
 use super::state::AppState;
 
 /// What a page of JSON may take in the log, beside the event that makes it that much.
-const PAGE_BYTES: usize = 4 << 20;
+const PAGE_BYTES: usize = 1 << 20;
 
 /// What a follower is given at a time.
 const STREAMED: PageLimit = PageLimit { events: 128, bytes: 256 << 10 };
@@ -53,6 +55,17 @@ impl Range {
         }
         Ok(last.unwrap_or(self.after))
     }
+}
+
+/// A page of events.
+fn page_of(text: String, next: Option<&str>, uri: &Uri) -> Response {
+    let mut response = json(text);
+    let (name, value) = VARIES;
+    response.headers_mut().insert(name, value);
+    if let Some(after) = next {
+        link_next(&mut response, uri, "after", after);
+    }
+    response
 }
 
 /// The number of the last event that a client has.

@@ -6,7 +6,7 @@ use annals_engine::Engine;
 use annals_engine::steplog::{Entry, Extent, Filter, Part, Raw, StepLogs};
 use annals_tasks_sdk::{JobId, TaskId};
 use axum::body::Body;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use tokio::task::spawn_blocking;
 
 use super::{Subject, Wish, check, unreadable};
 use crate::http::problem::{Code, Problem};
+use crate::http::sse::VARIES;
 
 const X_ANNALS_LOG_ATTEMPT: HeaderName = HeaderName::from_static("x-annals-log-attempt");
 const X_ANNALS_LOG_NEXT: HeaderName = HeaderName::from_static("x-annals-log-next");
@@ -111,7 +112,7 @@ fn respond(subject: &Subject, opened: Opened) -> Response {
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8")),
         (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-        (VARY, HeaderValue::from_static("accept")),
+        VARIES,
         (X_ANNALS_LOG_ATTEMPT, HeaderValue::from(subject.name.attempt)),
         (X_ANNALS_LOG_NEXT, HeaderValue::from(next)),
         (X_ANNALS_LOG_COMPLETE, is_over),
