@@ -16,7 +16,7 @@
 //! | `jobs`, `wait`, `etag` | reading a job: at once, when it has changed, or not twice |
 //! | `idempotency` | requests that are repeated with their key |
 //! | `list`, `events`, `logs` | which jobs there are, what happens to them and what they write |
-//! | `sse` | streams of server-sent events |
+//! | `sse`, `shared` | streams of server-sent events, and what they share |
 //! | `observe`, `metrics` | what is noted of each request, and the numbers of it all |
 //! | `health` | whether the server lives, and whether it is ready |
 //! | `kinds` | what is registered, with schemas |
@@ -46,6 +46,7 @@ mod orders;
 mod plans;
 mod problem;
 mod query;
+mod shared;
 mod sse;
 mod state;
 mod submit;

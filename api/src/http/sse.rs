@@ -23,11 +23,16 @@ use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::problem::{Code, Problem};
+use super::shared::LARGE;
 
 /// The media type.
 pub(super) const MEDIA_TYPE: &str = "text/event-stream";
 /// After so much silence a comment says that the stream is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// What says so: clients pass over it.
+const COMMENT: Bytes = Bytes::from_static(b":\n\n");
+/// How much is handed on at a time, in bytes.
+const PART: usize = 64 << 10;
 /// How long a client waits before it comes again after an interruption.
 const RETRY: Duration = Duration::from_secs(1);
 /// What lies at one address comes in two ways.
@@ -92,54 +97,92 @@ fn accepts_stream(headers: &HeaderMap) -> bool {
 
 /// Some whole frames.
 #[derive(Debug, Default)]
-pub(super) struct Frames(String);
+pub(super) struct Frames {
+    /// Those before `text`.
+    chunks: Vec<Bytes>,
+    text: String,
+}
 
 impl Frames {
     /// An event that has its place in what is followed: who has it goes on behind `id`.
     pub(super) fn event(&mut self, id: impl Display, name: &str, data: &str) {
-        self.field("id", &id.to_string());
-        self.notice(name, data);
+        self.text.push_str(&event(id, name, data));
+    }
+
+    /// The text of an [`event`], which others may hold, too.
+    pub(super) fn shared(&mut self, text: Bytes) {
+        match std::str::from_utf8(&text) {
+            Ok(small) if small.len() < LARGE => self.text.push_str(small),
+            _ => {
+                self.close();
+                self.chunks.push(text);
+            }
+        }
     }
 
     /// An event about the stream itself.
     pub(super) fn notice(&mut self, name: &str, data: &str) {
-        self.field("event", name);
-        self.field("data", data);
-        self.0.push('\n');
+        field(&mut self.text, "event", name);
+        field(&mut self.text, "data", data);
+        self.text.push('\n');
+    }
+
+    fn close(&mut self) {
+        if !self.text.is_empty() {
+            self.chunks.push(Bytes::from(std::mem::take(&mut self.text)));
+        }
+    }
+
+    /// The same in parts that are small enough to be handed on one by one.
+    fn parts(mut self) -> impl Iterator<Item = Bytes> {
+        self.close();
+        let chunks = self.chunks.into_iter();
+        chunks.flat_map(|mut chunk| {
+            std::iter::from_fn(move || {
+                let part = chunk.split_to(chunk.len().min(PART));
+                (!part.is_empty()).then_some(part)
+            })
+        })
     }
 
     /// How long the client waits before it comes again.
     fn retry(after: Duration) -> Self {
-        Self(format!("retry: {}\n\n", after.as_millis()))
-    }
-
-    /// A comment, which clients pass over.
-    fn comment() -> Self {
-        Self(":\n\n".into())
+        let text = format!("retry: {}\n\n", after.as_millis());
+        Self { chunks: Vec::new(), text }
     }
 
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.chunks.is_empty() && self.text.is_empty()
     }
 
     /// How many bytes they have.
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.text.len() + self.chunks.iter().map(Bytes::len).sum::<usize>()
     }
+}
 
-    /// A field, once for each of its lines: what ends a line for a client must not end the field.
-    fn field(&mut self, name: &str, value: &str) {
-        let mut rest = value;
-        loop {
-            let end = rest.find(['\r', '\n']);
-            let line = &rest[..end.unwrap_or(rest.len())];
-            // Writing to memory does not fail.
-            let _ = writeln!(self.0, "{name}: {line}");
-            let Some(end) = end else { return };
-            let feed = if rest[end..].starts_with("\r\n") { 2 } else { 1 };
-            rest = &rest[end + feed..];
-        }
+/// The text of one event with its place in what is followed.
+pub(super) fn event(id: impl Display, name: &str, data: &str) -> String {
+    let mut text = String::with_capacity(data.len() + 64);
+    field(&mut text, "id", &id.to_string());
+    field(&mut text, "event", name);
+    field(&mut text, "data", data);
+    text.push('\n');
+    text
+}
+
+/// A field, once for each of its lines: what ends a line for a client must not end the field.
+fn field(text: &mut String, name: &str, value: &str) {
+    let mut rest = value;
+    loop {
+        let end = rest.find(['\r', '\n']);
+        let line = &rest[..end.unwrap_or(rest.len())];
+        // Writing to memory does not fail.
+        let _ = writeln!(text, "{name}: {line}");
+        let Some(end) = end else { return };
+        let feed = if rest[end..].starts_with("\r\n") { 2 } else { 1 };
+        rest = &rest[end + feed..];
     }
 }
 
@@ -150,8 +193,9 @@ pub(super) fn answer(
     ending: &CancellationToken,
 ) -> Response {
     let first = stream::once(async { Frames::retry(RETRY) });
-    let frames = first.chain(source).take_until(ending.clone().cancelled_owned());
-    let body = Body::from_stream(KeptAlive::new(frames));
+    let parts = first.chain(source).flat_map(|frames| stream::iter(frames.parts()));
+    let parts = parts.take_until(ending.clone().cancelled_owned());
+    let body = Body::from_stream(KeptAlive::new(parts));
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE)),
         // Proxies neither keep, nor pack, nor hold back what passes.
@@ -169,29 +213,30 @@ pub(super) fn nothing_more() -> Response {
 
 /// A stream with comments wherever it is silent for long.
 struct KeptAlive<S> {
-    frames: Pin<Box<S>>,
+    parts: Pin<Box<S>>,
     silence: Pin<Box<Sleep>>,
 }
 
 impl<S> KeptAlive<S> {
-    fn new(frames: S) -> Self {
-        Self { frames: Box::pin(frames), silence: Box::pin(sleep(KEEP_ALIVE)) }
+    fn new(parts: S) -> Self {
+        Self { parts: Box::pin(parts), silence: Box::pin(sleep(KEEP_ALIVE)) }
     }
 }
 
-impl<S: Stream<Item = Frames>> Stream for KeptAlive<S> {
+impl<S: Stream<Item = Bytes>> Stream for KeptAlive<S> {
     type Item = Result<Bytes, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let next = match self.frames.as_mut().poll_next(cx) {
+        let next = match self.parts.as_mut().poll_next(cx) {
             Poll::Ready(next) => next,
+            // Silence comes between frames alone: the parts of one are all there at once.
             Poll::Pending => match self.silence.as_mut().poll(cx) {
-                Poll::Ready(()) => Some(Frames::comment()),
+                Poll::Ready(()) => Some(COMMENT),
                 Poll::Pending => return Poll::Pending,
             },
         };
         self.silence.as_mut().reset(Instant::now() + KEEP_ALIVE);
-        Poll::Ready(next.map(|frames| Ok(Bytes::from(frames.0))))
+        Poll::Ready(next.map(Ok))
     }
 }
 
@@ -202,7 +247,8 @@ mod tests {
     fn written(write: impl FnOnce(&mut Frames)) -> String {
         let mut frames = Frames::default();
         write(&mut frames);
-        frames.0
+        let bytes: Vec<u8> = frames.parts().flatten().collect();
+        String::from_utf8(bytes).unwrap()
     }
 
     #[test]
@@ -220,6 +266,22 @@ mod tests {
             assert_eq!(frame, format!("id: 3\nevent: Kind\n{lines}\n"), "{data:?}");
         }
         assert_eq!(written(|frames| frames.notice("end", "1")), "event: end\ndata: 1\n\n");
+    }
+
+    #[test]
+    fn large_frames_come_in_small_parts_and_in_order() {
+        let mut frames = Frames::default();
+        let large = "x".repeat(3 * PART);
+        frames.event(1, "a", "small");
+        frames.shared(Bytes::from(event(2, "b", "small")));
+        frames.shared(Bytes::from(event(3, "c", &large)));
+        frames.notice("end", "{}");
+        let expected = event(1, "a", "small") + &event(2, "b", "small") + &event(3, "c", &large);
+        let expected = expected + "event: end\ndata: {}\n\n";
+        assert_eq!(frames.len(), expected.len());
+        let parts: Vec<Bytes> = frames.parts().collect();
+        assert!(parts.iter().all(|part| (1..=PART).contains(&part.len())));
+        assert_eq!(parts.concat(), expected.as_bytes());
     }
 
     #[test]
@@ -248,8 +310,8 @@ mod tests {
         let begun = Instant::now();
         let source = stream::unfold(0, |number| async move {
             sleep(Duration::from_secs(20)).await;
-            let frames = Frames(format!("data: {number}\n\n"));
-            (number < 2).then_some((frames, number + 1))
+            let part = Bytes::from(format!("data: {number}\n\n"));
+            (number < 2).then_some((part, number + 1))
         });
         let seen: Vec<(u64, String)> = KeptAlive::new(source)
             .map(|bytes| {

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::metrics::Requests;
 use super::problem::{Code, Problem};
+use super::shared::Streams;
 
 /// What a client is told to wait before it asks an engine again that is not there yet.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -24,6 +25,7 @@ struct Inner {
     settings: Settings,
     ending: CancellationToken,
     requests: Requests,
+    streams: Streams,
 }
 
 /// Where the engine stands.
@@ -121,6 +123,7 @@ impl AppState {
             settings,
             ending: CancellationToken::new(),
             requests: Requests::default(),
+            streams: Streams::default(),
         }))
     }
 
@@ -162,6 +165,11 @@ impl AppState {
     /// Fires when the server ends: streams and long waits must end then.
     pub fn ending(&self) -> &CancellationToken {
         &self.0.ending
+    }
+
+    /// What streams share.
+    pub(super) fn streams(&self) -> &Streams {
+        &self.0.streams
     }
 
     /// What is counted of requests.

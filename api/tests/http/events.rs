@@ -1,9 +1,11 @@
 //! What has happened, in pages and as it happens: each event once, in order, to the end.
 
 use annals_engine::job::{Command, JobStatus, PauseMode};
+use annals_engine::log::MemoryDisk;
 use annals_engine::{Ask, JobHandle};
 use serde_json::{Value, json};
 
+use crate::face::ask;
 use crate::live::{Frame, Live, Reader, stream_of, within};
 
 const CHAIN: &str = r#"{"id": "a", "kind": "noop"}, {"id": "b", "kind": "noop"}"#;
@@ -98,7 +100,7 @@ async fn what_cannot_be_asked_for_is_refused() {
     }
     live.answer(stream_of(&format!("{events}?limit=5"), None)).await.problem(400, "bad_query");
     // Whoever asks for a page has no last frame.
-    let page = crate::face::with(crate::face::ask("GET", &events), "last-event-id", "x");
+    let page = crate::face::with(ask("GET", &events), "last-event-id", "x");
     assert_eq!(live.answer(page).await.status, 200);
 }
 
@@ -177,10 +179,10 @@ async fn events_come_when_they_happen_and_the_end_waits_for_the_last() {
     let names: Vec<&str> = seen.iter().map(|frame| frame.event.as_str()).collect();
     assert_eq!(names, ["JobSubmitted", "JobStarted", "AttemptStarted"]);
     assert_eq!(seen[2].json()["data"]["task"], "g");
-    let ask = |command| job.command(command, Ask::default());
-    within(ask(Command::Pause { mode: PauseMode::Drain })).await.unwrap();
+    let command = |command| job.command(command, Ask::default());
+    within(command(Command::Pause { mode: PauseMode::Drain })).await.unwrap();
     assert_eq!(follower.next().await.unwrap().event, "PauseRequested");
-    within(ask(Command::Resume)).await.unwrap();
+    within(command(Command::Resume)).await.unwrap();
     assert_eq!(follower.next().await.unwrap().event, "JobResumed");
     live.open_gate();
     let rest = follower.rest().await;
@@ -299,6 +301,34 @@ async fn an_event_larger_than_a_page_comes_whole() {
     assert!(page["next_cursor"].is_string());
 }
 
+/// How much memory this process takes, in bytes.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * rustix::param::page_size()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_do_not_take_a_large_event_hold_one_text_of_it() {
+    const EACH: usize = (2 << 20) - 100;
+    let live = Live::new().await;
+    let task = json!({"id": "n", "kind": "noop", "input": {"text": "x".repeat(EACH)}}).to_string();
+    let job = live.done(&task).await;
+    let whole = live.follow(&path(&job), None).await.rest().await;
+    let before = resident();
+    let mut slow = Vec::new();
+    for _ in 0..100 {
+        let mut follower = live.follow(&path(&job), None).await;
+        // The first part of the first event.
+        follower.chunk().await;
+        slow.push(follower);
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 40 * EACH, "{grown} bytes more, of 100 times {EACH} or more");
+    for mut follower in slow {
+        assert!(follower.rest().await == whole);
+    }
+}
+
 fn positions(items: &[Value]) -> Vec<u64> {
     items.iter().map(|event| event["position"].as_u64().unwrap()).collect()
 }
@@ -344,6 +374,25 @@ async fn the_whole_log_has_the_events_of_all_jobs_in_order() {
     }
     let page = live.get(&format!("/api/v1/events?limit=1000&after={middle}")).await.json();
     assert_eq!(seen, positions(page["items"].as_array().unwrap()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_cannot_be_read_is_told_before_a_stream_is_promised() {
+    let disk = MemoryDisk::new();
+    let live = Live::in_memory(&disk).await;
+    let job = live.done(CHAIN).await;
+    let good = live.done(CHAIN).await;
+    let place = within(job.history(0, 1)).await.unwrap()[0].position;
+    disk.damage(place, |bytes| *bytes.last_mut().unwrap() ^= 1);
+    for request in [ask("GET", "/api/v1/events"), stream_of("/api/v1/events", None)] {
+        live.answer(request).await.problem(503, "store_failed");
+    }
+    for request in [ask("GET", &path(&job)), stream_of(&path(&job), None)] {
+        let answer = live.answer(request).await;
+        assert!(matches!(answer.status.as_u16(), 500 | 503), "{}", answer.text);
+    }
+    let frames = live.follow(&path(&good), None).await.rest().await;
+    assert_eq!(streamed(&frames), logged(&good).await);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use annals_engine::JobHandle;
+use annals_engine::log::{MemoryDisk, Position};
 use serde_json::{Value, json};
 
 use crate::live::{Live, within};
@@ -188,4 +189,32 @@ async fn a_list_loses_and_repeats_nothing_while_jobs_come_and_end() {
     assert_eq!(unique.len(), seen.len(), "none comes twice");
     assert_eq!(unique, before, "all that were there, and none that came later");
     assert!(seen.is_sorted_by(|newer, older| newer > older));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_job_is_in_every_list_that_may_want_it() {
+    let disk = MemoryDisk::new();
+    let live = Live::in_memory(&disk).await;
+    let gate = r#"{"id": "g", "kind": "gate"}"#;
+    let bad = submit(&live, "bad", r#"{"env": "prod"}"#, gate).await;
+    let good = submit(&live, "good", r#"{"env": "prod"}"#, gate).await;
+    let place = within(bad.history(0, 1)).await.unwrap()[0].position;
+    // What the views know of it stays known.
+    while live.engine.reader().viewed() < live.engine.reader().next_position().min(Position(12)) {
+        done(&live, "other", "{}", NOOP).await;
+    }
+    let (bad, good) = (bad.id().to_string(), good.id().to_string());
+    within(live.engine.shutdown_now()).await.unwrap();
+    drop(live);
+    disk.damage(place, |bytes| *bytes.last_mut().unwrap() ^= 1);
+    let live = Live::in_memory(&disk).await;
+    let page = live.get("/api/v1/jobs?label=env:prod").await.json();
+    assert_eq!(ids(&page), [good.clone(), bad.clone()]);
+    assert_eq!(page["items"][1], json!({"id": bad, "damaged": true}));
+    assert_eq!(page["items"][0]["status"], "running");
+    for query in ["status=failed", "finished_after=2000-01-01T00:00:00Z"] {
+        let page = live.get(&format!("/api/v1/jobs?label=env:prod&{query}")).await.json();
+        assert_eq!(ids(&page), [bad.as_str()], "{query}");
+    }
+    live.get(&format!("/api/v1/jobs/{bad}/events")).await.problem(500, "job_unreadable");
 }

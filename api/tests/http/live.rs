@@ -10,7 +10,8 @@ use std::time::Duration;
 use annals::http::{AppState, Settings, router};
 use annals_engine::job::Origin;
 use annals_engine::kinds::Supervisor;
-use annals_engine::{Engine, JobHandle, Submission};
+use annals_engine::log::MemoryDisk;
+use annals_engine::{Builder, Engine, JobHandle, Submission};
 use annals_tasks_sdk::plan::{Limits, Plan};
 use annals_tasks_sdk::{Payload, TaskContext, TaskKind, TaskResult};
 use axum::Router;
@@ -65,7 +66,18 @@ impl Live {
         Self::on(Arc::new(tempfile::tempdir().expect("a folder"))).await
     }
 
+    /// On a log in memory, which a test can damage.
+    pub(crate) async fn in_memory(disk: &MemoryDisk) -> Self {
+        let folder = Arc::new(tempfile::tempdir().expect("a folder"));
+        let log = Box::new(disk.open());
+        Self::with(folder, |builder| builder.log(log).views_every(1)).await
+    }
+
     async fn on(folder: Arc<TempDir>) -> Self {
+        Self::with(folder, |builder| builder).await
+    }
+
+    async fn with(folder: Arc<TempDir>, build: impl FnOnce(Builder) -> Builder) -> Self {
         let (gate, passes) = watch::channel(false);
         let gated = move |cx: TaskContext, input: Payload| {
             let mut passes = passes.clone();
@@ -78,7 +90,7 @@ impl Live {
         let supervisor = Supervisor::Program(env!("CARGO_BIN_EXE_annals").into());
         let builder = Engine::open(folder.path()).supervisor(supervisor).loops(2);
         let builder = builder.task(COUNT, count).task(FRAGILE, fragile).task(GATE, gated);
-        let engine = builder.start().await.expect("it starts");
+        let engine = build(builder).start().await.expect("it starts");
         let state = AppState::ready(engine.clone(), Settings::default());
         Self { engine, router: router(state.clone()), state, folder, gate }
     }
@@ -266,6 +278,13 @@ impl Follower {
             frames.push(frame);
         }
         frames
+    }
+
+    /// Takes one part of what is sent.
+    pub(crate) async fn chunk(&mut self) {
+        if let Some(chunk) = within(self.body.next()).await {
+            self.reader.take(&chunk.expect("a stream does not fail"));
+        }
     }
 
     /// Reads on until so many bytes have come or the stream is over; gives whether it is.

@@ -13,6 +13,7 @@ use crate::dto;
 use crate::http::extract::{JobPath, Running};
 use crate::http::problem::Problem;
 use crate::http::query::Asked;
+use crate::http::shared::{Key, View};
 use crate::http::sse::{self, Frames, LastEventId, Wanted};
 use crate::http::state::AppState;
 
@@ -81,7 +82,7 @@ async fn follow(
     {
         return Ok(sse::nothing_more());
     }
-    let mut follower = Follower { job, after, seen: 0, is_over: false };
+    let mut follower = Follower { job, state: state.clone(), after, seen: 0, is_over: false };
     let mut first = Frames::default();
     follower.look(&mut first).await?;
     // Where it cannot be read on, the stream is interrupted: the client comes again, and is told
@@ -102,6 +103,7 @@ async fn has_all(job: &JobHandle, last: u64) -> Result<bool, JobError> {
 /// Who follows a job.
 struct Follower {
     job: JobHandle,
+    state: AppState,
     /// Up to and including this one it has the events.
     after: u64,
     /// Up to here it has looked.
@@ -127,12 +129,19 @@ impl Follower {
     }
 
     async fn look(&mut self, frames: &mut Frames) -> Result<(), JobError> {
+        let streams = self.state.streams();
+        let _turn = streams.turn().await;
         let page = self.job.page(self.after, STREAMED).await?;
         // Held no longer than it takes: while somebody holds a snapshot, a change copies the job.
         let now = self.job.snapshot().await?.job;
         for logged in &page {
-            let event = shape(&now, logged);
-            frames.event(event.seq, event.kind, &event.to_json());
+            let seq = logged.recorded.seq;
+            let key = Key { job: self.job.id(), seq, view: View::Job };
+            let make = || {
+                let event = shape(&now, logged);
+                sse::event(seq, event.kind, &event.to_json())
+            };
+            frames.shared(streams.texts.get(key, make));
         }
         self.after = page.last().map_or(self.after, |last| last.recorded.seq);
         self.seen = now.seq();

@@ -18,6 +18,7 @@ use crate::dto;
 use crate::http::extract::Running;
 use crate::http::problem::Problem;
 use crate::http::query::Asked;
+use crate::http::shared::{Key, View};
 use crate::http::sse::{self, Frames, Wanted};
 use crate::http::state::AppState;
 
@@ -47,12 +48,13 @@ pub(super) async fn events(
         Wanted::Document => page(&engine, &range, &uri).await,
         Wanted::Stream(last) => {
             let after = Position(range.stream(last_number(&last)?)?);
-            let (first, upto) = look(&engine, after).await?;
+            let (first, upto) = look(&engine, &state, after).await?;
             // Where it cannot be read on, the stream is interrupted: the client comes again, and
             // is told why by what the look above finds.
-            let more = stream::unfold((engine, upto), |(engine, upto)| async move {
-                let (frames, upto) = more(&engine, upto).await.ok()?;
-                Some((frames, (engine, upto)))
+            let begin = (engine, state.clone(), upto);
+            let more = stream::unfold(begin, |(engine, state, upto)| async move {
+                let (frames, upto) = more(&engine, &state, upto).await.ok()?;
+                Some((frames, (engine, state, upto)))
             });
             let first = stream::iter((!first.is_empty()).then_some(first));
             Ok(sse::answer(first.chain(more), state.ending()))
@@ -72,7 +74,7 @@ async fn page(engine: &Engine, range: &Range, uri: &Uri) -> Result<Response, Pro
     let page = engine.events(Position(range.after), range.page()).await?;
     let is_last = page.upto.0.saturating_add(1) >= engine.reader().next_position().0;
     let next_cursor = (!is_last).then(|| page.upto.0.to_string());
-    let texts = texts(engine, &page).await?.into_iter();
+    let texts = each(engine, &page, |_, event| event.to_json()).await?.into_iter();
     let items = texts.filter_map(|text| RawValue::from_string(text).ok()).collect();
     let texts = Texts { items, next_cursor };
     // What was JSON is JSON.
@@ -81,10 +83,14 @@ async fn page(engine: &Engine, range: &Range, uri: &Uri) -> Result<Response, Pro
 }
 
 /// The next frames, and up to where they go.
-async fn more(engine: &Engine, mut after: Position) -> Result<(Frames, Position), EngineError> {
+async fn more(
+    engine: &Engine,
+    state: &AppState,
+    mut after: Position,
+) -> Result<(Frames, Position), EngineError> {
     loop {
         engine.appended(after).await?;
-        let (frames, upto) = look(engine, after).await?;
+        let (frames, upto) = look(engine, state, after).await?;
         if !frames.is_empty() {
             return Ok((frames, upto));
         }
@@ -93,23 +99,36 @@ async fn more(engine: &Engine, mut after: Position) -> Result<(Frames, Position)
 }
 
 /// The frames that there are now, and up to where they go.
-async fn look(engine: &Engine, after: Position) -> Result<(Frames, Position), EngineError> {
+async fn look(
+    engine: &Engine,
+    state: &AppState,
+    after: Position,
+) -> Result<(Frames, Position), EngineError> {
+    let streams = state.streams();
+    let _turn = streams.turn().await;
     let page = engine.events(after, STREAMED).await?;
+    let texts = each(engine, &page, |job, event| {
+        let key = Key { job, seq: event.seq, view: View::Log };
+        let position = event.position.unwrap_or_default();
+        streams.texts.get(key, || sse::event(position, event.kind, &event.to_json()))
+    });
     let mut frames = Frames::default();
-    for ((_, logged), text) in page.events.iter().zip(texts(engine, &page).await?) {
-        frames.event(logged.position.0, logged.recorded.event.type_name(), &text);
-    }
+    texts.await?.into_iter().for_each(|text| frames.shared(text));
     Ok((frames, page.upto))
 }
 
-/// The JSON of each event of a page. Jobs are taken one after the other, and each is let go of
+/// What is made of each event of a page. Jobs are taken one after the other, and each is let go of
 /// before the next: while somebody holds a snapshot, a change copies the job.
-async fn texts(engine: &Engine, page: &LogPage) -> Result<Vec<String>, EngineError> {
+async fn each<T: Clone + Default>(
+    engine: &Engine,
+    page: &LogPage,
+    make: impl Fn(JobId, &dto::Event<'_>) -> T,
+) -> Result<Vec<T>, EngineError> {
     let mut of_jobs: BTreeMap<JobId, Vec<usize>> = BTreeMap::new();
     for (index, (job, _)) in page.events.iter().enumerate() {
         of_jobs.entry(*job).or_default().push(index);
     }
-    let mut texts = vec![String::new(); page.events.len()];
+    let mut all = vec![T::default(); page.events.len()];
     for (id, indexes) in of_jobs {
         let job = match engine.job(id).snapshot().await {
             Ok(snapshot) => Some(snapshot.job),
@@ -123,8 +142,8 @@ async fn texts(engine: &Engine, page: &LogPage) -> Result<Vec<String>, EngineErr
                 Some(job) => dto::Event::of(job, &logged.recorded),
                 None => dto::Event::of_unreadable(&logged.recorded),
             };
-            texts[index] = event.at(logged.position, logged.hash).in_job(id).to_json();
+            all[index] = make(id, &event.at(logged.position, logged.hash).in_job(id));
         }
     }
-    Ok(texts)
+    Ok(all)
 }
