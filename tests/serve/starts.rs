@@ -1,12 +1,14 @@
 //! From the command to the first answer.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
-use crate::common::Place;
-use crate::common::server::Server;
+use crate::common::server::{Reply, Server, exchange};
+use crate::common::{Place, until};
 
 #[test]
 fn a_server_says_where_it_is() {
@@ -94,4 +96,71 @@ fn an_address_that_is_taken_is_exit_code_7() {
     assert!(answer.stderr.contains(&format!("cannot listen on {address}")), "{}", answer.stderr);
     assert!(answer.stderr.contains("--listen names another"), "{}", answer.stderr);
     assert!(!place.path("annals-data").exists(), "no store was made");
+}
+
+/// A server whose start hangs, because its store says which format it has when the test does.
+struct Hanging {
+    place: Place,
+    child: std::process::Child,
+    url: String,
+}
+
+impl Hanging {
+    fn start() -> Self {
+        let place = Place::new();
+        Server::start(&place, &[]).end();
+        fs::remove_file(place.path("annals-data/format")).unwrap();
+        let mut make = std::process::Command::new("mkfifo");
+        assert!(make.arg(place.path("annals-data/format")).status().unwrap().success());
+        let args = ["serve", "--listen", "127.0.0.1:0", "--log-format", "json"];
+        let mut child = place.start(&args);
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        log.read_line(&mut line).unwrap();
+        let said: Value = serde_json::from_str(&line).expect("a line of the log");
+        // Nothing was read ahead: the next line comes when the test goes on.
+        child.stderr = Some(log.into_inner());
+        let url = said["url"].as_str().expect("it says where it listens").to_owned();
+        Self { place, child, url }
+    }
+
+    fn get(&self, path: &str) -> Reply {
+        let address = self.url.strip_prefix("http://").unwrap().parse().unwrap();
+        exchange(address, "GET", path, &[], "").expect("it answers")
+    }
+
+    fn let_go_on(&self) {
+        self.place.write("annals-data/format", "annals store 1\n");
+    }
+}
+
+#[test]
+fn it_answers_before_its_store_is_open() {
+    let server = Hanging::start();
+    let ready = server.get("/readyz").expect(503).json();
+    assert_eq!(ready["phase"], "starting", "{ready}");
+    assert_eq!(ready["reasons"][0]["code"], "starting", "{ready}");
+    assert_eq!(ready["reasons"][0]["detail"], "opening the store", "{ready}");
+    assert_eq!(server.get("/livez").expect(200).json()["phase"], "starting");
+    assert!(server.get("/metrics").expect(200).body.contains("phase=\"starting\"} 1"));
+    for path in ["/api/v1/jobs", "/api/v1/kinds", "/api/v1/events"] {
+        let reply = server.get(path).expect(503);
+        assert_eq!(reply.json()["code"], "starting");
+        assert_eq!(reply.header("retry-after"), Some("1"));
+    }
+    server.let_go_on();
+    until("it is ready", || server.get("/readyz").status == 200);
+    assert_eq!(server.get("/api/v1/jobs").expect(200).json()["items"], Value::Array(Vec::new()));
+    crate::common::signal(&server.child, Signal::TERM);
+    crate::common::finish(server.child).expect(0);
+}
+
+#[test]
+fn a_start_can_be_ended() {
+    let server = Hanging::start();
+    server.get("/livez").expect(200);
+    crate::common::signal(&server.child, Signal::TERM);
+    let answer = crate::common::finish(server.child).expect(0);
+    assert_eq!(answer.stdout, "", "it was never ready");
+    assert!(answer.stderr.contains("before the store was open"), "{}", answer.stderr);
 }
