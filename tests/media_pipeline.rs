@@ -1,14 +1,17 @@
 //! The example that is killed: it goes on behind its last checkpoint, and what it publishes is
-//! what it would have published undisturbed.
+//! what it would have published undisturbed; also where it is served by HTTP.
 
 mod common;
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
-use common::{PATIENCE, Place, built, finish, signal};
+use common::server::Server;
+use common::{PATIENCE, Place, built, finish, signal, until};
 use rustix::process::Signal;
+use serde_json::{Value, json};
 
 const FRAMES: &str = "60";
 
@@ -47,6 +50,66 @@ fn the_pipeline_goes_on_behind_its_checkpoint() {
     finish(undisturbed.child).expect(0);
     assert_eq!(published(&place, "data"), published(&place, "undisturbed"));
     assert_eq!(place.json(&["verify", "--data", "data"])["sound"], true);
+}
+
+#[test]
+fn the_pipeline_is_served() {
+    let program = built("media_pipeline", &["--example", "media_pipeline"]);
+    let place = Place::new();
+    let serve = || {
+        let mut command = Command::new(&program);
+        command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--data"]);
+        command.arg(place.path("data"));
+        Server::of(command)
+    };
+    let order = |frames: u64, speed: u64| {
+        let folder = place.path("films");
+        json!({"workflow": "media",
+            "input": {"folder": folder, "frames": frames, "frames_per_second": speed}})
+    };
+
+    let server = serve();
+    let kinds = server.get("/api/v1/kinds").expect(200).json();
+    let kinds = kinds["items"].as_array().unwrap();
+    assert!(kinds.iter().any(|kind| kind["name"] == "transcode"), "{kinds:?}");
+    let workflows = server.get("/api/v1/workflows").expect(200).json();
+    assert_eq!(workflows, json!({"items": [{"name": "media"}]}));
+    let refused =
+        server.post("/api/v1/jobs", &json!({"workflow": "media", "input": {"frames": 1}}));
+    let refused = refused.expect(422).json();
+    assert!(refused["errors"][0]["detail"].as_str().unwrap().contains("folder"), "{refused}");
+
+    let killed = server.post("/api/v1/jobs", &order(60, 20)).expect(202).json();
+    let killed = format!("/api/v1/jobs/{}", killed["id"].as_str().unwrap());
+    let undisturbed = server.post("/api/v1/jobs?wait=1m", &order(60, 1_000)).expect(202).json();
+    assert_eq!(undisturbed["status"], "completed", "{undisturbed}");
+    until("a checkpoint", || {
+        let job = server.get(&killed).expect(200).json();
+        let fraction = job.pointer("/tasks/2/progress/fraction").and_then(Value::as_f64);
+        fraction.is_some_and(|fraction| fraction > 0.3)
+    });
+    server.signal(Signal::KILL);
+    server.wait();
+
+    let server = serve();
+    let job = server.get(&format!("{killed}?wait=1m")).expect(200).json();
+    assert_eq!(job["status"], "completed", "{job}");
+    let transcode = &job["tasks"][2];
+    let outcomes = transcode["attempts"].as_array().unwrap().iter();
+    let outcomes: Vec<_> = outcomes.map(|attempt| &attempt["outcome"]).collect();
+    assert_eq!(outcomes, ["lost", "completed"]);
+    // Had it begun anew, some checkpoints would be there twice.
+    let checkpoints = |path: &str| {
+        let events = server.get(&format!("{path}/events?limit=1000")).expect(200).json();
+        let events = events["items"].as_array().unwrap().clone();
+        events.iter().filter(|event| event["type"] == "CheckpointSaved").count()
+    };
+    let undisturbed_path = format!("/api/v1/jobs/{}", undisturbed["id"].as_str().unwrap());
+    assert_eq!(checkpoints(&killed), checkpoints(&undisturbed_path));
+    assert!(checkpoints(&killed) > 3);
+    let sums = |job: &Value| fs::read_to_string(job["output"]["manifest"].as_str().unwrap());
+    assert_eq!(sums(&job).unwrap(), sums(&undisturbed).unwrap());
+    server.end();
 }
 
 /// The checksums that the only job of a store has published.

@@ -98,8 +98,13 @@ impl App {
         crate::cli::main(self, arguments)
     }
 
-    /// An engine on a store with everything that is registered here; `settings` is what the
-    /// command wants of it.
+    /// An engine on a store with everything that is registered here, for programs that do more
+    /// than the command line does.
+    pub fn open(&self, store: impl AsRef<Path>) -> Builder {
+        self.builder(store.as_ref(), |engine| engine)
+    }
+
+    /// The same; `settings` is what the command wants of it.
     pub(crate) fn builder(
         &self,
         store: &Path,

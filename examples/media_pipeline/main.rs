@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --example media_pipeline                    # about 13 s; kill it, and run it again
 //! cargo run --example media_pipeline -- DIR FRAMES      # elsewhere, and longer or shorter
+//! cargo run --example media_pipeline -- serve           # by HTTP: submit {"workflow": "media", ...}
 //! ```
 //!
 //! It draws a film, transcodes it frame by frame with checkpoints, makes stills beside that, and
@@ -18,13 +19,18 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use annals::App;
 use annals::prelude::*;
 use annals_engine::job::Command;
 use tasks::{MEDIA, Order, PROBE, PUBLISH, RENDER, Release, THUMBNAILS, TRANSCODE};
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    match run().await {
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == "serve") {
+        // All that `annals serve` does, with the tasks of this program.
+        return app().run();
+    }
+    match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -33,20 +39,24 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let data = PathBuf::from(arguments.next().unwrap_or_else(|| "media-data".into()));
-    let frames = arguments.next().map_or(Ok(240), |frames| frames.parse())?;
-
-    let engine = Engine::open(&data)
+/// What this program can do.
+fn app() -> App {
+    App::new()
         .task(RENDER, tasks::render)
         .task(PROBE, tasks::probe)
         .task(TRANSCODE, tasks::transcode)
         .task(THUMBNAILS, tasks::thumbnails)
         .task(PUBLISH, tasks::publish)
         .workflow(MEDIA, tasks::media)
-        .start()
-        .await?;
+}
+
+#[tokio::main]
+async fn run(arguments: Vec<String>) -> Result<(), Box<dyn Error>> {
+    let mut arguments = arguments.into_iter();
+    let data = PathBuf::from(arguments.next().unwrap_or_else(|| "media-data".into()));
+    let frames = arguments.next().map_or(Ok(240), |frames| frames.parse())?;
+
+    let engine = app().open(&data).start().await?;
     let job = if let Some(job) = unfinished(&engine).await? {
         println!("goes on with job {}", job.id());
         // What was running when the program ended goes on already; what has failed is asked to.
