@@ -36,6 +36,7 @@
 
 mod app;
 mod cli;
+mod client;
 pub mod dto;
 pub mod http;
 pub mod json;

@@ -39,7 +39,7 @@ fn people_are_told_in_one_line() {
 fn a_store_that_is_served_is_named_with_the_url() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
-    for args in [&["list"][..], &["serve", "--listen", "127.0.0.1:0"]] {
+    for args in [&["verify"][..], &["serve", "--listen", "127.0.0.1:0"]] {
         let answer = place.annals(args).expect(7);
         let line = answer.stderr.lines().next_back().unwrap_or_default().to_owned();
         let help = format!(

@@ -1,12 +1,14 @@
 //! What can be said on the command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use annals_engine::job::JobStatus;
-use annals_tasks_sdk::{JobId, TaskId};
+use annals_tasks_sdk::TaskId;
+use annals_tasks_sdk::duration::parse_duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::flags::{EngineFlags, ServerFlags};
+use crate::list::{BadFilter, Filter};
 
 /// A durable workflow engine whose event log is the truth.
 ///
@@ -18,6 +20,15 @@ pub(super) struct Cli {
     /// The folder of the store. [default: ./annals-data]
     #[arg(long, global = true, env = "ANNALS_DATA", value_name = "DIR")]
     pub(super) data: Option<PathBuf>,
+    /// A server to ask in place of a store, such as `http://127.0.0.1:7117`; a store that is served
+    /// names its server itself. Not for run, serve, validate and verify.
+    #[arg(long, global = true, env = "ANNALS_SERVER", value_name = "URL")]
+    pub(super) server: Option<String>,
+    /// How long a server that is away or not ready is asked again. What only reads does not wait
+    /// where no server is.
+    #[arg(long, global = true, env = "ANNALS_RETRY_FOR", value_name = "DURATION")]
+    #[arg(default_value = "30s", value_parser = parse_duration)]
+    pub(super) retry_for: Duration,
     /// The file with settings, which flags and variables overrule. [default: annals.toml, if it
     /// is there]
     #[arg(long, global = true, env = "ANNALS_CONFIG", value_name = "FILE")]
@@ -31,8 +42,8 @@ pub(super) struct Cli {
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 completed or accepted, 1 failed, 2 usage or an invalid file or plan, 3 cancelled,
-4 paused, 5 rejected, 6 no such job or task, 7 the store is out of reach, 129 hung up,
-130 interrupted, 143 terminated.
+4 paused, 5 rejected, 6 no such job or task, 7 the server or the store is out of reach,
+129 hung up, 130 interrupted, 143 terminated.
 JOB is a job's id, or the beginning of one that no other job's id has.";
 
 #[derive(Debug, Subcommand)]
@@ -53,12 +64,23 @@ pub(super) enum Command {
     /// Each setting can be a flag, a variable, or a line of annals.toml with the name of the flag
     /// and _ for -, such as `listen = "127.0.0.1:8080"`; the first of these that there is holds.
     Serve(ServerFlags),
+    /// Submit a job, and leave it to whoever runs it.
+    ///
+    /// A server runs it at once. In a store that no server holds it is recorded, and runs under
+    /// the next `annals run --job` or `annals serve`. A submission that a server may have lost is
+    /// sent again, and makes one job all the same.
+    Submit(SubmitArgs),
     /// Check a plan file; run nothing.
     Validate(ValidateArgs),
     /// List jobs, the newest first.
     List(ListArgs),
     /// Show a job with its tasks, and why it does not move.
     Show(JobArgs),
+    /// Watch a job on a server to its end, also through restarts of the server.
+    ///
+    /// The exit code is that of the job: 0 completed, 1 failed, 3 cancelled, 4 paused. Ctrl-C
+    /// leaves the job alone. In a store that no server holds nothing moves: the job is shown.
+    Watch(JobArgs),
     /// Print what an attempt of a task has written.
     Logs(LogsArgs),
     /// Print the history of a job.
@@ -87,8 +109,19 @@ pub(super) enum Command {
 impl Command {
     /// Whether its answer is all that it does.
     pub(super) fn only_reads(&self) -> bool {
-        let looks = matches!(self, Self::List(_) | Self::Show(_) | Self::Logs(_));
-        looks || matches!(self, Self::Events(_) | Self::Validate(_) | Self::Verify)
+        let looks = matches!(self, Self::List(_) | Self::Show(_) | Self::Watch(_));
+        looks || matches!(self, Self::Logs(_) | Self::Events(_) | Self::Validate(_) | Self::Verify)
+    }
+
+    /// Its name, where it works on a store alone.
+    pub(super) fn of_store(&self) -> Option<&'static str> {
+        match self {
+            Self::Run(_) => Some("run"),
+            Self::Serve(_) => Some("serve"),
+            Self::Validate(_) => Some("validate"),
+            Self::Verify => Some("verify"),
+            _ => None,
+        }
     }
 }
 
@@ -114,6 +147,38 @@ pub(super) struct RunArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct SubmitArgs {
+    /// The plan: YAML, or JSON where the name ends with .json.
+    #[arg(required_unless_present = "workflow", conflicts_with = "workflow")]
+    pub(super) file: Option<PathBuf>,
+    /// Have this workflow make the plan of the input.
+    #[arg(long, value_name = "NAME")]
+    pub(super) workflow: Option<String>,
+    /// The job's input in place of the plan's.
+    #[arg(long, value_name = "JSON|@FILE")]
+    pub(super) input: Option<String>,
+    /// Set a part of the input; VALUE is JSON, or else a text.
+    #[arg(long, value_name = "POINTER=VALUE")]
+    pub(super) set: Vec<String>,
+    /// Submit the job only if nothing was submitted by this key; else that job is meant.
+    #[arg(long, value_name = "KEY", value_parser = key)]
+    pub(super) idempotency_key: Option<String>,
+    /// Show what would be submitted, and submit nothing.
+    #[arg(long, conflicts_with = "watch")]
+    pub(super) dry_run: bool,
+    /// Watch the job to its end.
+    #[arg(long)]
+    pub(super) watch: bool,
+}
+
+/// What a header can carry.
+fn key(text: &str) -> Result<String, String> {
+    let fits =
+        (1..=255).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if fits { Ok(text.into()) } else { Err("it has 1 to 255 printable ASCII characters".into()) }
+}
+
+#[derive(Debug, Args)]
 pub(super) struct ValidateArgs {
     /// The plan: YAML, or JSON where the name ends with .json.
     pub(super) file: PathBuf,
@@ -129,24 +194,62 @@ pub(super) struct ValidateArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// Only jobs with this status; may be given more than once.
-    #[arg(long, value_parser = status)]
-    pub(super) status: Vec<JobStatus>,
+    /// Only jobs with this status; more than once, or with commas between: with one of these.
+    #[arg(long)]
+    pub(super) status: Vec<String>,
+    /// Only jobs of this workflow.
+    #[arg(long, value_name = "NAME")]
+    pub(super) workflow: Option<String>,
+    /// Only jobs with this label; more than once: with each of these.
+    #[arg(long, value_name = "KEY:VALUE")]
+    pub(super) label: Vec<String>,
+    /// Only jobs in this queue.
+    #[arg(long, value_name = "NAME")]
+    pub(super) queue: Option<String>,
+    /// Only jobs that were submitted at this time, such as 2026-03-01T12:00:00Z, or later.
+    #[arg(long, value_name = "TIME")]
+    pub(super) created_after: Option<String>,
+    /// Only jobs that were submitted before this time.
+    #[arg(long, value_name = "TIME")]
+    pub(super) created_before: Option<String>,
+    /// Only jobs that ended at this time or later.
+    #[arg(long, value_name = "TIME")]
+    pub(super) finished_after: Option<String>,
+    /// Only jobs that ended before this time.
+    #[arg(long, value_name = "TIME")]
+    pub(super) finished_before: Option<String>,
+    /// Only jobs with this text in their name or in the message of their error.
+    #[arg(long, value_name = "TEXT")]
+    pub(super) text: Option<String>,
     /// At most so many.
     #[arg(long, default_value_t = 100, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) limit: u32,
-    /// Go on behind a list that ended with this `next_cursor`.
+    /// Go on behind a list, with the same filters, that ended with this `next_cursor`.
     #[arg(long)]
-    pub(super) cursor: Option<JobId>,
+    pub(super) cursor: Option<String>,
 }
 
-fn status(word: &str) -> Result<JobStatus, String> {
-    let found = JobStatus::ALL.iter().find(|status| status.as_str() == word);
-    found.copied().ok_or_else(|| {
-        let words: Vec<_> = JobStatus::ALL.iter().map(|status| status.as_str()).collect();
-        format!("it is one of {}", words.join(", "))
-    })
+impl ListArgs {
+    /// Which jobs are wanted.
+    pub(super) fn filter(&self) -> Result<Filter, BadFilter> {
+        let many = [("status", &self.status), ("label", &self.label)];
+        let one = [
+            ("workflow", &self.workflow),
+            ("queue", &self.queue),
+            ("created_after", &self.created_after),
+            ("created_before", &self.created_before),
+            ("finished_after", &self.finished_after),
+            ("finished_before", &self.finished_before),
+            ("text", &self.text),
+        ];
+        let many =
+            many.into_iter().flat_map(|(name, values)| values.iter().map(move |v| (name, v)));
+        let one = one.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        let mut filter = Filter::default();
+        many.chain(one).try_for_each(|(name, value)| filter.add(name, value))?;
+        Ok(filter)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -160,7 +263,8 @@ pub(super) struct LogsArgs {
     /// The job.
     pub(super) job: String,
     /// The task's id.
-    pub(super) task: String,
+    #[arg(value_parser = task)]
+    pub(super) task: TaskId,
     /// Which attempt; the last one by default.
     #[arg(long, value_name = "N")]
     pub(super) attempt: Option<u32>,
@@ -170,6 +274,10 @@ pub(super) struct LogsArgs {
     /// Only the last lines.
     #[arg(long, value_name = "N")]
     pub(super) tail: Option<usize>,
+    /// Go on while the attempt writes, until it is over. In a store that no server holds nothing
+    /// is written, so that what is there is all.
+    #[arg(long)]
+    pub(super) follow: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -185,6 +293,10 @@ pub(super) struct EventsArgs {
     /// Only events with a greater number.
     #[arg(long, default_value_t = 0, value_name = "SEQ")]
     pub(super) after: u64,
+    /// Go on while there are more, until the job has ended; also through restarts of the server.
+    /// In a store that no server holds nothing happens, so that what is there is all.
+    #[arg(long)]
+    pub(super) follow: bool,
 }
 
 /// What all commands on jobs take.
@@ -288,7 +400,6 @@ mod tests {
             "annals run",
             "annals run plan.yaml --job 0197 --new",
             "annals run --job 0197 --set /a=1",
-            "annals list --status done",
             "annals remove 0197 -x",
             "annals skip 0197 a/b",
             "annals serve --allow-shell false",

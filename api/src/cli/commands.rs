@@ -1,63 +1,57 @@
 //! Commands on jobs. In a store that no engine runs on they are recorded, and carried out by the
 //! next engine that does.
 
-use annals_engine::job::{Command, JobStatus, PauseMode};
+use annals_engine::job::{JobStatus, PauseMode};
 use annals_tasks_sdk::Payload;
-use serde::Deserialize;
 
 use super::Session;
 use super::args::{Asked, CommandArgs, ExecuteArgs, PauseArgs, RemoveArgs, SkipArgs};
-use super::backend::{Answered, Backend, Settled};
+use super::backend::{Answered, Backend, Settled, Verb};
 use super::error::{CliError, Exit};
 use super::place::Place;
 use super::text::plain;
-use super::view::{self, Event, Job};
+use super::view::{self, DryRun, Job};
 
 pub(super) async fn execute(args: ExecuteArgs, session: Session) -> Result<Exit, CliError> {
-    let command = Command::Execute { paused: args.paused };
-    ask(&args.job, command, &args.asked, session).await
+    let verb = Verb::Execute { paused: args.paused };
+    ask(&args.job, verb, &args.asked, session).await
 }
 
 pub(super) async fn cancel(args: CommandArgs, session: Session) -> Result<Exit, CliError> {
-    ask(&args.job, Command::Cancel, &args.asked, session).await
+    ask(&args.job, Verb::Cancel, &args.asked, session).await
 }
 
 pub(super) async fn pause(args: PauseArgs, session: Session) -> Result<Exit, CliError> {
     let mode = if args.interrupt { PauseMode::Interrupt } else { PauseMode::Drain };
-    ask(&args.job, Command::Pause { mode }, &args.asked, session).await
+    ask(&args.job, Verb::Pause(mode), &args.asked, session).await
 }
 
 pub(super) async fn resume(args: CommandArgs, session: Session) -> Result<Exit, CliError> {
-    ask(&args.job, Command::Resume, &args.asked, session).await
+    ask(&args.job, Verb::Resume, &args.asked, session).await
 }
 
 pub(super) async fn skip(args: SkipArgs, session: Session) -> Result<Exit, CliError> {
     let output = args.output.as_deref().map(Payload::parse).transpose();
     let output =
         output.map_err(|error| CliError::usage(format!("--output must be JSON: {error}")))?;
-    let command = Command::Skip { task: args.task, output, cascade: args.cascade };
-    ask(&args.job, command, &args.asked, session).await
+    let verb = Verb::Skip { task: args.task, output, cascade: args.cascade };
+    ask(&args.job, verb, &args.asked, session).await
 }
 
 pub(super) async fn remove(args: RemoveArgs, session: Session) -> Result<Exit, CliError> {
-    let command = Command::Remove { task: args.task, cascade: args.cascade };
-    ask(&args.job, command, &args.asked, session).await
+    let verb = Verb::Remove { task: args.task, cascade: args.cascade };
+    ask(&args.job, verb, &args.asked, session).await
 }
 
-async fn ask(
-    job: &str,
-    command: Command,
-    asked: &Asked,
-    mut session: Session,
-) -> Result<Exit, CliError> {
+async fn ask(job: &str, verb: Verb, asked: &Asked, mut session: Session) -> Result<Exit, CliError> {
     let backend = Backend::open(&session).await?;
     let job = backend.find(job).await?;
-    let help = match &command {
-        Command::Skip { .. } => " (--output JSON, --cascade)",
-        Command::Remove { .. } => " (--cascade)",
+    let help = match &verb {
+        Verb::Skip { .. } => " (--output JSON, --cascade)",
+        Verb::Remove { .. } => " (--cascade)",
         _ => "",
     };
-    let answer = backend.command(job, command, asked).await;
+    let answer = backend.command(job, verb, asked).await;
     let answer = answer.map_err(|error| error.with_flags("output_is_taken", help))?;
     if session.json {
         session.out.line(&answer.json);
@@ -76,13 +70,8 @@ fn nothing(job: &Job) -> String {
 
 /// What a dry run shows.
 fn would(answer: &Answered) -> Result<Vec<String>, CliError> {
-    #[derive(Deserialize)]
-    struct DryRun {
-        events: Vec<Event>,
-        job: Job,
-    }
     let DryRun { events, job } = view::parse(&answer.json)?;
-    if !answer.is_news {
+    if events.is_empty() {
         return Ok(vec![nothing(&job)]);
     }
     let mut lines = vec![format!("would be accepted: job {} would be {}", job.id, job.status)];

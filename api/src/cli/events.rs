@@ -2,8 +2,9 @@
 
 use super::Session;
 use super::args::EventsArgs;
-use super::backend::Backend;
+use super::backend::{Backend, Said, Until};
 use super::error::{CliError, Exit};
+use super::output::note;
 use super::text::{date, plain};
 use super::view::{self, Event};
 use crate::json::{Level, level};
@@ -14,12 +15,15 @@ const DATA_SHOWN: usize = 160;
 pub(super) async fn events(args: &EventsArgs, mut session: Session) -> Result<Exit, CliError> {
     let backend = Backend::open(&session).await?;
     let job = backend.find(&args.job).await?;
-    let mut events = backend.events(job, args.after).await?;
-    while let Some(json) = events.next().await? {
-        let line = if session.json { json } else { line(&view::parse(&json)?, &json) };
-        session.out.line(line);
-        if session.out.is_closed() {
-            break;
+    let until = if args.follow { Until::End } else { Until::Now };
+    let mut events = backend.events(job, args.after, until).await?;
+    while !session.out.is_closed() {
+        match events.next().await? {
+            Said::Event(json) if session.json => session.out.line(json),
+            Said::Event(json) => session.out.line(line(&view::parse(&json)?, &json)),
+            Said::Aside(_) if session.json => {}
+            Said::Aside(line) => note(&line),
+            Said::End => break,
         }
     }
     drop(events);

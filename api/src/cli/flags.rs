@@ -37,6 +37,11 @@ impl Scopes for OfEngine {
 }
 
 impl<S: Scopes> Flags<S> {
+    /// For what takes none of them.
+    pub(super) fn none() -> Self {
+        Self(Given::new(), PhantomData)
+    }
+
     /// All these settings, with those of the file and the environment.
     pub(super) fn settings(&self, file: Option<&File>) -> Result<Settings, BadSetting> {
         Settings::layered(S::SCOPES, file, |name| std::env::var(name).ok(), &self.0)

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::Session;
 use super::args::ListArgs;
-use super::backend::Backend;
+use super::backend::{Backend, Listing};
 use super::error::{CliError, Exit};
 use super::output::eprint;
 use super::text::{brief, damaged, date, job_status, plain};
@@ -21,8 +21,13 @@ struct List<'a> {
 }
 
 pub(super) async fn list(args: &ListArgs, mut session: Session) -> Result<Exit, CliError> {
+    let wanted = Listing {
+        filter: args.filter().map_err(|bad| CliError::usage(bad.to_string()))?,
+        limit: usize::try_from(args.limit).unwrap_or(usize::MAX),
+        cursor: args.cursor.clone(),
+    };
     let backend = Backend::open(&session).await?;
-    let page = backend.list(args).await?;
+    let page = backend.list(wanted).await?;
     backend.close().await?;
     let rows: Vec<Row> =
         page.items.iter().map(|item| view::parse(item.get())).collect::<Result<_, _>>()?;

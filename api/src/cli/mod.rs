@@ -1,8 +1,8 @@
 //! The command line: what can be asked, and how it is answered.
 //!
 //! Every command gives an exit code: 0 completed or accepted, 1 failed, 2 usage or an invalid
-//! file or plan, 3 cancelled, 4 paused, 5 rejected, 6 no such job or task, 7 the store is out of
-//! reach, 129 hung up, 130 interrupted, 143 terminated. Nothing here decides anything about jobs.
+//! file or plan, 3 cancelled, 4 paused, 5 rejected, 6 no such job or task, 7 the server or the
+//! store is out of reach, 129 hung up, 130 interrupted, 143 terminated. Nothing here decides anything about jobs.
 
 mod args;
 mod backend;
@@ -21,15 +21,19 @@ mod run;
 mod serve;
 mod show;
 mod store;
+mod submit;
 mod text;
 mod validate;
 mod verify;
 mod view;
+mod watch;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use clap::{CommandFactory, Parser};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use tokio::runtime::Runtime;
 
 use crate::App;
@@ -37,7 +41,7 @@ use crate::settings::{File, Settings};
 use args::{Cli, Command};
 use error::{CliError, Exit};
 use output::{Failure, Out};
-use place::Place;
+use place::{Place, Source, Wanted};
 
 /// What every command has at hand.
 struct Session {
@@ -47,6 +51,8 @@ struct Session {
     /// The file with settings.
     file: Option<File>,
     json: bool,
+    /// How long a server that does not answer is asked again.
+    retry_for: Duration,
     out: Out,
 }
 
@@ -54,15 +60,17 @@ struct Session {
 pub(crate) fn main(app: App, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let wants_json = arguments.iter().any(|argument| argument == "--json");
-    let cli = match Cli::try_parse_from(&arguments) {
-        Ok(cli) => cli,
+    let matches = Cli::command().try_get_matches_from(&arguments);
+    let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return usage(&error, wants_json),
     };
     let json = cli.json;
     diagnostics::hush_the_store();
     let out = Out::new();
     let written = cli.command.only_reads().then(|| out.failure());
-    let result = carry_out(app, cli, out);
+    let result = carry_out(app, cli, &matches, out);
     // Whoever asked something has no answer then; what was done is done all the same.
     let unwritten = written.as_ref().and_then(Failure::get);
     let unwritten = unwritten.map(|error| {
@@ -77,20 +85,32 @@ pub(crate) fn main(app: App, arguments: impl IntoIterator<Item = OsString>) -> E
     }
 }
 
-fn carry_out(app: App, cli: Cli, out: Out) -> Result<Exit, CliError> {
-    let Cli { data, config, json, command } = cli;
+fn carry_out(app: App, cli: Cli, matches: &ArgMatches, out: Out) -> Result<Exit, CliError> {
+    let Cli { data, server, retry_for, config, json, command } = cli;
     if let Command::Completions { shell } = command {
         return Ok(completions(shell));
     }
     let file = File::read(config.as_deref())?;
-    let data = data.or_else(|| file.as_ref().and_then(File::data));
-    let data = data.unwrap_or_else(|| Settings::default().data);
+    let usual = file.as_ref().and_then(File::data).unwrap_or_else(|| Settings::default().data);
+    let by = |name| match matches.value_source(name) {
+        Some(ValueSource::CommandLine) => Source::Flag,
+        _ => Source::Variable,
+    };
+    let wanted = Wanted {
+        data: data.map(|data| (data, by("data"))),
+        server: server.map(|server| (server, by("server"))),
+        usual,
+    };
+    let place = match command.of_store() {
+        Some(name) => wanted.store(name)?,
+        None => wanted.any()?,
+    };
     let is_server = matches!(command, Command::Serve(_));
     if !is_server {
         // A server has a log of its own.
         diagnostics::install(json);
     }
-    let session = Session { app, place: Place::Store(data), file, json, out };
+    let session = Session { app, place, file, json, retry_for, out };
     let runtime = runtime(is_server);
     let runtime =
         runtime.map_err(|error| CliError::unreachable(format!("cannot start: {error}")))?;
@@ -137,9 +157,11 @@ async fn dispatch(command: Command, session: Session) -> Result<Exit, CliError> 
     match command {
         Command::Run(args) => run::run(args, session).await,
         Command::Serve(flags) => serve::serve(flags, session).await,
+        Command::Submit(args) => submit::submit(&args, session).await,
         Command::Validate(args) => validate::validate(&args, session).await,
         Command::List(args) => list::list(&args, session).await,
         Command::Show(args) => show::show(&args, session).await,
+        Command::Watch(args) => watch::watch(&args, session).await,
         Command::Logs(args) => logs::logs(&args, session).await,
         Command::Events(args) => events::events(&args, session).await,
         Command::Verify => verify::verify(session).await,

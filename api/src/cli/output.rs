@@ -7,6 +7,8 @@ use std::sync::{Arc, OnceLock};
 use anstream::AutoStream;
 use rustix::fs::OFlags;
 
+use super::text::plain;
+
 /// Stdout, which may be closed by its reader at any time: from then on nothing is written, and
 /// nothing fails. Other failures end the writing, too, and are kept for those who only read.
 pub(super) struct Out {
@@ -89,6 +91,11 @@ impl Out {
 pub(super) fn eprint(line: &str) {
     // When stderr is closed nobody is left to be told.
     let _ = writeln!(anstream::stderr(), "{line}");
+}
+
+/// The same, for what nobody has asked for.
+pub(super) fn note(line: &str) {
+    eprint(&format!("annals: {}", plain(line)));
 }
 
 /// Whether what was given as stdout cannot be written to. The standard library takes that for a

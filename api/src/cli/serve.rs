@@ -20,9 +20,9 @@ struct Announced<'a> {
 }
 
 pub(super) async fn serve(flags: ServerFlags, session: Session) -> Result<Exit, CliError> {
-    let Session { app, place, file, json, mut out } = session;
+    let Session { app, place, file, json, mut out, .. } = session;
     let mut settings = flags.settings(file.as_ref())?;
-    place.store().clone_into(&mut settings.data);
+    place.store()?.clone_into(&mut settings.data);
     let logged = serve::install(&settings);
     logged.map_err(|error| CliError::unreachable(format!("cannot start threads: {error}")))?;
     let engine = app.builder(&settings.data, |engine| settings.apply(engine));

@@ -5,69 +5,86 @@ use std::path::Path;
 use annals_engine::job::Origin;
 use annals_engine::log::JobRow;
 use annals_engine::runtime::{JobError, Snapshot};
-use annals_engine::{Engine, JobHandle, Mode};
+use annals_engine::{Builder, Engine, JobHandle, Mode};
 use annals_tasks_sdk::JobId;
 
+use super::Session;
 use super::error::{CliError, Exit};
+use super::flags::EngineFlags;
+use crate::list::{self, Beginning, Filter};
 
 /// Jobs that are read at a time.
 pub(super) const PAGE: usize = 1_000;
 
-/// Opens the store without running anything of it.
-pub(super) async fn hold(dir: &Path) -> Result<Engine, CliError> {
-    Ok(Engine::open(dir).create(false).mode(Mode::Hold).start().await?)
+/// An engine that opens the store and runs nothing of it.
+pub(super) fn hold(session: &Session, dir: &Path) -> Result<Builder, CliError> {
+    let settings = EngineFlags::none().settings(session.file.as_ref())?;
+    Ok(session.app.builder(dir, |engine| settings.apply(engine).create(false).mode(Mode::Hold)))
 }
 
-/// Finds a job by its id, or by a beginning of it that no other job's id has.
-pub(super) async fn find(engine: &Engine, text: &str) -> Result<JobHandle, CliError> {
-    if let Ok(id) = text.parse::<JobId>() {
-        let job = engine.job(id);
-        job.snapshot().await?;
-        return Ok(job);
+/// What names a job on the command line.
+pub(super) enum Name {
+    /// Its id.
+    Id(JobId),
+    /// The beginning of its id.
+    Beginning(Beginning),
+}
+
+impl Name {
+    /// So many jobs are shown where several are meant.
+    pub(super) const SHOWN: usize = 5;
+
+    pub(super) fn read(text: &str) -> Result<Self, CliError> {
+        if let Ok(id) = text.parse() {
+            return Ok(Self::Id(id));
+        }
+        let beginning = text.parse().map_err(|_| {
+            CliError::usage(format!("{text:?} is no job id, nor the beginning of one"))
+        })?;
+        Ok(Self::Beginning(beginning))
     }
-    let prefix = text.to_ascii_lowercase();
-    if prefix.is_empty() || !prefix.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
-        let detail = format!("{text:?} is no job id, nor the beginning of one");
-        return Err(CliError::usage(detail));
-    }
-    let mut found = matching(engine, &prefix).await?;
-    match found.len() {
-        1 => Ok(engine.job(found.swap_remove(0))),
-        0 => Err(no_such_job(text)),
-        _ => {
-            let ids: Vec<_> = found.iter().map(JobId::to_string).collect();
-            let detail = format!("{text:?} is the beginning of several ids: {}", ids.join(", "));
-            Err(CliError::new(Exit::Usage, "ambiguous_job", detail))
+
+    /// The only one of the jobs whose ids begin so.
+    pub(super) fn only(text: &str, found: &[JobId]) -> Result<JobId, CliError> {
+        match found {
+            [id] => Ok(*id),
+            [] => {
+                let detail =
+                    format!("no job's id begins with {text:?}; `annals list` shows the jobs");
+                Err(CliError::new(Exit::NoSuch, "no_such_job", detail))
+            }
+            _ => {
+                let ids: Vec<_> = found.iter().map(JobId::to_string).collect();
+                let ids = ids.join(", ");
+                let detail = format!("{text:?} is the beginning of several ids: {ids}");
+                Err(CliError::new(Exit::Usage, "ambiguous_job", detail))
+            }
         }
     }
 }
 
-fn no_such_job(text: &str) -> CliError {
-    let detail = format!("no job's id begins with {text:?}; `annals list` shows the jobs");
-    CliError::new(Exit::NoSuch, "no_such_job", detail)
-}
-
-/// The first few jobs whose ids begin with `prefix`.
-async fn matching(engine: &Engine, prefix: &str) -> Result<Vec<JobId>, CliError> {
-    const SHOWN: usize = 5;
-    let digits = prefix.replace('-', "");
-    let bound = |digit: char| {
-        let padded: String = digits.chars().chain(std::iter::repeat(digit)).take(32).collect();
-        u128::from_str_radix(&padded, 16).unwrap_or_default()
+/// Finds a job by its id, or by a beginning of it that no other job's id has.
+pub(super) async fn find(engine: &Engine, text: &str) -> Result<JobHandle, CliError> {
+    let id = match Name::read(text)? {
+        Name::Id(id) => id,
+        Name::Beginning(beginning) => {
+            let filter = Filter { id: Some(beginning), ..Filter::default() };
+            let page = list::page(engine, &filter, None, Name::SHOWN).await?;
+            let ids: Vec<JobId> = page.jobs.iter().map(|found| found.row.job).collect();
+            Name::only(text, &ids)?
+        }
     };
-    // Ids sort as numbers, so those with one beginning lie together.
-    let before = bound('f').checked_add(1).map(JobId::from_u128);
-    let rows = engine.jobs(before, SHOWN).await?;
-    let ids = rows.iter().map(|row| row.job);
-    Ok(ids.filter(|id| id.to_string().starts_with(prefix)).collect())
+    let job = engine.job(id);
+    job.snapshot().await?;
+    Ok(job)
 }
 
 /// A job and its snapshot in a store that nothing runs on.
 pub(super) async fn look(
-    dir: &Path,
+    session: &Session,
     text: &str,
 ) -> Result<(Engine, JobHandle, Snapshot), CliError> {
-    let engine = hold(dir).await?;
+    let engine = hold(session, session.place.store()?)?.start().await?;
     let job = find(&engine, text).await?;
     let snapshot = job.snapshot().await?;
     Ok((engine, job, snapshot))
@@ -87,10 +104,14 @@ pub(super) async fn is_damaged(engine: &Engine, row: &JobRow) -> Result<bool, Cl
 }
 
 /// Who sits at this terminal.
-pub(super) fn origin(reason: Option<&str>) -> Origin {
+pub(super) fn user() -> String {
     let named = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
-    let name = named
+    named
         .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
-    Origin { reason: reason.map(Into::into), ..Origin::actor(&name) }
+        .unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+}
+
+/// The same as the origin of what is asked, with the reason for it.
+pub(super) fn origin(reason: Option<&str>) -> Origin {
+    Origin { reason: reason.map(Into::into), ..Origin::actor(&user()) }
 }

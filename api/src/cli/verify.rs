@@ -21,7 +21,7 @@ struct Report {
 
 /// Only the log is opened: an audit neither recovers jobs nor appends to them.
 pub(super) async fn verify(mut session: Session) -> Result<Exit, CliError> {
-    let dir = session.place.store().to_owned();
+    let dir = session.place.store()?.to_owned();
     let audit = tokio::task::spawn_blocking(move || {
         let log = RedbLog::open(&dir, &Options { create: false, ..Options::default() })?;
         log::verify(&*log.reader())

@@ -127,8 +127,15 @@ impl<'a> Progress<'a> {
 /// How far the live attempts of a snapshot are.
 pub fn live(snapshot: &Snapshot) -> Live<'_> {
     let each = snapshot.live.iter().map(|(number, live)| {
-        let fraction = live.progress.and_then(fraction);
-        (*number, TaskProgress { fraction, message: live.message.as_deref() })
+        let (done, total) = live.progress.map(|progress| (progress.done, progress.total)).unzip();
+        let shown = TaskProgress {
+            fraction: live.progress.and_then(fraction),
+            done,
+            total: total.filter(|total| *total > 0),
+            stopping_since: live.stopping_since.map(Time),
+            message: live.message.as_deref(),
+        };
+        (*number, shown)
     });
     each.collect()
 }

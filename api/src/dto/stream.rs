@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use annals_engine::job::{Job, JobStatus};
 use annals_engine::steplog::{Entry, Part};
 use annals_tasks_sdk::{Stream, Timestamp};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -58,6 +60,9 @@ pub struct LogLine<'a> {
     /// What is not UTF-8 is replaced.
     #[schema(value_type = String)]
     pub text: Cow<'a, str>,
+    /// The bytes themselves, where they are not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_base64: Option<String>,
     /// True for a piece: the line goes on with the next entry of this stream.
     #[serde(skip_serializing_if = "is_whole")]
     #[schema(required = false)]
@@ -82,7 +87,11 @@ impl<'a> LogEntry<'a> {
             Stream::Stdout => "stdout",
             Stream::Stderr => "stderr",
         };
-        Self::Line(LogLine { time, stream, text: String::from_utf8_lossy(bytes), partial })
+        let text = String::from_utf8_lossy(bytes);
+        // What was replaced is no longer what was there.
+        let is_other = matches!(text, Cow::Owned(_));
+        let bytes_base64 = is_other.then(|| STANDARD.encode(bytes));
+        Self::Line(LogLine { time, stream, text, bytes_base64, partial })
     }
 
     /// The entry as JSON text.

@@ -91,9 +91,18 @@ pub struct Due {
 /// How far a live attempt is.
 #[derive(Debug, Clone, Copy, Default, Serialize, ToSchema)]
 pub struct TaskProgress<'a> {
-    /// Between 0 and 1.
+    /// Between 0 and 1; left out where it is not known how much there is to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fraction: Option<f64>,
+    /// How much is done, by its own count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub done: Option<u64>,
+    /// How much there is to do, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// When it was told to stop; left out where it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopping_since: Option<Time>,
     /// What it is doing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<&'a str>,

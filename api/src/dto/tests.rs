@@ -144,7 +144,8 @@ fn a_failed_job_names_the_task_and_the_attempt() {
 fn progress_of_live_attempts_is_shown_beside_the_state() {
     let mut story = Story::new();
     story.step(Report::Start { task: TaskNumber(1) });
-    let half = TaskProgress { fraction: Some(0.5), message: Some("unpacking") };
+    let half =
+        TaskProgress { fraction: Some(0.5), message: Some("unpacking"), ..TaskProgress::default() };
     let live = Live::from([(TaskNumber(1), half)]);
     let shape = Job::of(&story.job, &live);
     assert!((shape.progress.fraction - 0.1667).abs() < f64::EPSILON);

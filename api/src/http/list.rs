@@ -30,6 +30,7 @@ struct Wish {
 
 impl FromQuery for Wish {
     const KNOWN: &'static [&'static str] = &[
+        "id",
         "status",
         "workflow",
         "label",
@@ -72,6 +73,7 @@ pub(super) fn limit(parameters: &Parameters) -> Result<usize, Problem> {
 /// out. Jobs that are submitted meanwhile do not disturb it.
 #[utoipa::path(get, path = "/jobs", operation_id = "listJobs", tag = "jobs",
     params(
+        ("id" = Option<String>, Query, description = "With an id that begins so"),
         ("status" = Option<Vec<dto::JobStatus>>, Query,
             description = "One of these: repeated, or with commas between them"),
         ("workflow" = Option<String>, Query, description = "Made by this workflow"),

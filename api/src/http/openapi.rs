@@ -144,10 +144,11 @@ fn parameter(name: &str, place: ParameterIn, about: &str, of: Type) -> Parameter
 fn refine(parameter: &mut Parameter) {
     let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema else { return };
     let pattern = match parameter.name.as_str() {
-        "id" => {
+        "id" if parameter.parameter_in == ParameterIn::Path => {
             schema.format = Some(SchemaFormat::Custom("uuid".into()));
             return;
         }
+        "id" => "^[0-9A-Fa-f-]{1,36}$",
         "task" => "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$",
         "wait" => r"^([0-9]+(\.[0-9]{1,3})? *(w|d|h|m|s|ms) *)+$|^P",
         "stream" => "^(stdout|stderr)$",

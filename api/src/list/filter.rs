@@ -5,12 +5,16 @@ use annals_engine::log::JobRow;
 use annals_tasks_sdk::Timestamp;
 use annals_tasks_sdk::near::hint;
 
+use super::beginning::Beginning;
+
 /// The queue of all jobs.
 const QUEUE: &str = "default";
 
 /// Which jobs are wanted: those for which everything that it says holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
+    /// With an id that begins so.
+    pub id: Option<Beginning>,
     /// One of these; any where there are none.
     pub status: Vec<JobStatus>,
     /// Made by this workflow.
@@ -49,6 +53,7 @@ pub struct BadFilter {
 impl Filter {
     /// The names of its parts.
     pub const NAMES: &'static [&'static str] = &[
+        "id",
         "status",
         "workflow",
         "label",
@@ -71,6 +76,7 @@ impl Filter {
         match name {
             "status" => self.status.extend(statuses(value)?),
             "label" => self.labels.push(label(value)?),
+            "id" => once(name, &mut self.id, beginning(value)?)?,
             "workflow" => once(name, &mut self.workflow, value.to_owned())?,
             "queue" => once(name, &mut self.queue, value.to_owned())?,
             "text" => once(name, &mut self.text, value.to_owned())?,
@@ -90,6 +96,7 @@ impl Filter {
         let labels = self.labels.iter().map(|(key, value)| format!("{key}:{value}"));
         parts.extend(labels.map(|label| ("label", label)));
         let mut one = |name, value: Option<String>| parts.extend(value.map(|value| (name, value)));
+        one("id", self.id.as_ref().map(Beginning::to_string));
         one("workflow", self.workflow.clone());
         one("queue", self.queue.clone());
         one("text", self.text.clone());
@@ -121,7 +128,8 @@ impl Filter {
             row.labels.get(key.as_str()).is_some_and(|found| **found == **value)
         };
         let is_of = |workflow: &String| row.workflow.as_deref() == Some(workflow);
-        self.workflow.as_ref().is_none_or(is_of)
+        self.id.as_ref().is_none_or(|id| id.holds(row.job))
+            && self.workflow.as_ref().is_none_or(is_of)
             && self.queue.as_deref().is_none_or(|queue| queue == QUEUE)
             && self.labels.iter().all(labelled)
             && self.created.holds(Some(row.created))
@@ -179,6 +187,13 @@ fn statuses(words: &str) -> Result<Vec<JobStatus>, BadFilter> {
     words.split(',').map(status).collect()
 }
 
+fn beginning(text: &str) -> Result<Beginning, BadFilter> {
+    text.parse().or_else(|error| {
+        let shown: String = text.chars().take(64).collect();
+        bad("id", format!("`id` cannot be {shown:?}: {error}"))
+    })
+}
+
 fn label(pair: &str) -> Result<(String, String), BadFilter> {
     if let Some((key, value)) = pair.split_once(':') {
         return Ok((key.to_owned(), value.to_owned()));
@@ -216,6 +231,7 @@ mod tests {
         let given = [
             ("status", "failed,running"),
             ("status", "cancelled"),
+            ("id", "0197F0C2-7b"),
             ("workflow", "init"),
             ("label", "env:prod"),
             ("label", "url:http://x"),
@@ -239,6 +255,7 @@ mod tests {
         let table = [
             ("status", "done", "status"),
             ("status", "", "status"),
+            ("id", "last", "id"),
             ("label", "env", "label"),
             ("created_after", "yesterday", "created_after"),
             ("finished_before", "2026-03-01T12:00:00 02:00", "finished_before"),

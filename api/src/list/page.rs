@@ -7,6 +7,7 @@ use annals_engine::log::JobRow;
 use annals_engine::runtime::EngineError;
 use annals_tasks_sdk::JobId;
 
+use super::beginning::Beginning;
 use super::cursor::Cursor;
 use super::filter::Filter;
 
@@ -63,13 +64,14 @@ async fn page_within(
 ) -> Result<Page, EngineError> {
     let limit = limit.clamp(1, LIMIT_MAX);
     let mut damaged = engine.unreadable().await?;
-    let mut before = from.map(|cursor| cursor.behind);
+    let (first, mut before) = span(filter, from);
     let (mut jobs, mut looked_at) = (Vec::with_capacity(limit), 0);
     while looked_at < bounds.looked_at {
         // One more than is wanted, to know whether there are more.
         let read = if filter.is_empty() { limit + 1 } else { bounds.read };
         let rows = engine.jobs(before, read).await?;
-        let is_last = rows.len() < read;
+        let is_last =
+            rows.len() < read || rows.last().is_some_and(|oldest| Some(oldest.job) < first);
         looked_at += rows.len();
         for row in rows {
             let Some(found) = wanted(row, filter, &mut damaged, &mut before) else { continue };
@@ -84,6 +86,15 @@ async fn page_within(
         }
     }
     Ok(Page { jobs, next: before.map(|behind| Cursor { behind }) })
+}
+
+/// The oldest id that may be wanted, and the one behind the newest.
+fn span(filter: &Filter, from: Option<Cursor>) -> (Option<JobId>, Option<JobId>) {
+    let from = from.map(|cursor| cursor.behind);
+    let Some((first, last)) = filter.id.as_ref().map(Beginning::span) else { return (None, from) };
+    // Behind the greatest of all ids there is none.
+    let behind = last.as_u128().checked_add(1).map(JobId::from_u128);
+    (Some(first), [from, behind].into_iter().flatten().min())
 }
 
 fn wanted(
@@ -105,6 +116,25 @@ mod tests {
     use annals_tasks_sdk::plan::{Limits, Plan};
 
     use super::*;
+
+    /// What a list cannot reach is not read, however many jobs there are.
+    #[test]
+    fn ids_that_begin_alike_lie_between_two() {
+        let mut filter = Filter::default();
+        let at = |id| Some(Cursor { behind: JobId::from_u128(id) });
+        let number = |(first, behind): (Option<JobId>, Option<JobId>)| {
+            (first.map(JobId::as_u128), behind.map(JobId::as_u128))
+        };
+        assert_eq!(number(span(&filter, at(7))), (None, Some(7)));
+        filter.add("id", "0197").unwrap();
+        let (first, behind) = (0x0197 << 112, 0x0198 << 112);
+        assert_eq!(number(span(&filter, None)), (Some(first), Some(behind)));
+        assert_eq!(number(span(&filter, at(first + 1))), (Some(first), Some(first + 1)));
+        assert_eq!(number(span(&filter, at(behind + 1))), (Some(first), Some(behind)));
+        let mut filter = Filter::default();
+        filter.add("id", "ff").unwrap();
+        assert_eq!(number(span(&filter, None)).1, None);
+    }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_page_ends_where_it_has_looked_at_enough_and_the_next_goes_on_there() {

@@ -129,12 +129,22 @@ impl PlanFile {
         }
     }
 
-    /// Reads the plan, with what the command line says in place of the file.
-    pub fn plan(&self, overrides: &Overrides, limits: &Limits) -> Result<Plan, Faults> {
-        let text = overrides.apply(self.json()).map_err(|bad| Faults {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the file holds, as JSON text, with what the command line says in its place.
+    pub fn with(&self, overrides: &Overrides) -> Result<String, Faults> {
+        overrides.apply(self.json()).map_err(|bad| Faults {
             path: self.path.clone(),
             list: vec![Fault::of_file(bad.to_string())],
-        })?;
+        })
+    }
+
+    /// Reads the plan, with what the command line says in place of the file.
+    pub fn plan(&self, overrides: &Overrides, limits: &Limits) -> Result<Plan, Faults> {
+        let text = self.with(overrides)?;
         let faults = |errors: PlanErrors| self.faults(&errors, overrides);
         Plan::from_json(&text, limits).map_err(faults)
     }

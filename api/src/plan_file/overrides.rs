@@ -36,6 +36,15 @@ impl Overrides {
         Ok(Self { input, sets })
     }
 
+    /// An input that is made of this alone.
+    pub fn input(&self) -> Result<Payload, BadOverride> {
+        let mut text = self.input.as_ref().map_or("null", Payload::as_str).to_owned();
+        for (pointer, value) in &self.sets {
+            text = json::set(&text, pointer, value.as_str())?;
+        }
+        Ok(Payload::trusted(&text))
+    }
+
     /// Whether nothing is put in.
     pub fn is_empty(&self) -> bool {
         self.input.is_none() && self.sets.is_empty()
@@ -107,6 +116,18 @@ mod tests {
             plan(r#"{"a":1,"b":{"c":true},"d":"x=y"}"#)
         );
         assert_eq!(applied(None, &["=[]"]), plan("[]"));
+    }
+
+    #[test]
+    fn an_input_is_made_where_there_is_no_plan() {
+        let made = |input, sets: &[&str]| {
+            let sets: Vec<String> = sets.iter().map(|&set| set.into()).collect();
+            Overrides::read(input, &sets).unwrap().input().unwrap().as_str().to_owned()
+        };
+        assert_eq!(made(None, &[]), "null");
+        assert_eq!(made(Some("[1.0]"), &["/-=2"]), "[1.0,2]");
+        assert_eq!(made(None, &["/a/b=x"]), r#"{"a":{"b":"x"}}"#);
+        assert!(Overrides::read(Some("7"), &["/a=1".into()]).unwrap().input().is_err());
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! What moves while a job runs.
+//! What moves while a job runs, made of a job here or of one that a server shows.
 
 use annals_engine::job::{self, Intent, TaskStatus};
 use annals_engine::runtime::{self, Snapshot};
-use annals_tasks_sdk::{Progress, Timestamp};
+use annals_tasks_sdk::Timestamp;
 
 use crate::cli::text::plain;
-use crate::cli::view::Waiting;
+use crate::cli::view::{Job, Task, Waiting};
 
 /// More tasks than this are counted, not shown.
 const SHOWN: usize = 12;
@@ -58,6 +58,19 @@ impl Moving {
             intent: job.intent(),
         }
     }
+
+    /// Of a job as a server shows it.
+    pub(in crate::cli) fn shown(job: &Job) -> Self {
+        let (tasks, more) = first(job.tasks.iter().filter(|task| moves(task.status)), doing);
+        Self {
+            tasks,
+            more,
+            done: job.progress.completed + job.progress.skipped,
+            total: job.progress.total,
+            started: job.started,
+            intent: job.intent,
+        }
+    }
 }
 
 fn moves(status: TaskStatus) -> bool {
@@ -84,19 +97,47 @@ fn waiting(task: &job::Task) -> Waiting {
 
 /// What a live attempt here says of itself.
 fn says(live: &runtime::Live) -> String {
-    let mut text = String::new();
-    if let Some(Progress { done, total }) = live.progress {
-        text = match total {
-            0 => format!("  {done}"),
-            _ => format!("  {done}/{total} ({}%)", done.saturating_mul(100) / total),
-        };
-    }
-    if let Some(message) = &live.message {
+    let (done, total) = live.progress.map(|progress| (progress.done, progress.total)).unzip();
+    said(done, total, live.message.as_deref(), live.stopping_since)
+}
+
+/// What a live attempt says of itself, as the end of a line.
+fn said(
+    done: Option<u64>,
+    total: Option<u64>,
+    message: Option<&str>,
+    stopping: Option<Timestamp>,
+) -> String {
+    let mut text = match (done, total) {
+        (None, _) => String::new(),
+        (Some(done), None | Some(0)) => format!("  {done}"),
+        (Some(done), Some(total)) => {
+            format!("  {done}/{total} ({}%)", done.saturating_mul(100) / total)
+        }
+    };
+    if let Some(message) = message {
         text.push_str("  ");
         text.push_str(&plain(message));
     }
-    if live.stopping_since.is_some() {
+    if stopping.is_some() {
         text.push_str("  stopping");
     }
     text
+}
+
+fn doing(task: &Task) -> (String, Doing) {
+    let doing = match task.live_attempt() {
+        Some(live) => {
+            let (attempt, since) = (live.number, live.started);
+            Doing::Runs { attempt, since, says: shown_says(task) }
+        }
+        None => Doing::Waits(task.waiting_for.clone().unwrap_or(Waiting::Other)),
+    };
+    (task.id.clone(), doing)
+}
+
+/// What a live attempt says of itself, as a server shows it.
+fn shown_says(task: &Task) -> String {
+    let Some(live) = &task.progress else { return String::new() };
+    said(live.done, live.total, live.message.as_deref(), live.stopping_since)
 }

@@ -37,9 +37,14 @@ impl Screen {
 
     /// Prints a line that stays.
     pub(super) fn print(&mut self, line: &str, out: &mut Out) {
+        self.aside(|| out.line(line));
+    }
+
+    /// Does something else with the terminal.
+    pub(super) fn aside(&mut self, does: impl FnOnce()) {
         match &self.0 {
-            Some(terminal) => terminal.all.suspend(|| out.line(line)),
-            None => out.line(line),
+            Some(terminal) => terminal.all.suspend(does),
+            None => does(),
         }
     }
 

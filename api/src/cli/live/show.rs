@@ -1,6 +1,6 @@
 //! Shows a job as it moves, to people or to programs.
 
-use annals_engine::job::JobStatus;
+use annals_engine::job::{JobStatus, TaskStatus};
 use annals_tasks_sdk::Timestamp;
 
 use super::Moving;
@@ -8,7 +8,9 @@ use super::screen::Screen;
 use super::teller::{Teller, is_passing};
 use crate::cli::Session;
 use crate::cli::error::CliError;
-use crate::cli::view::{self, Event, Job};
+use crate::cli::output::note;
+use crate::cli::place::Place;
+use crate::cli::view::{self, Event, Job, Task};
 
 /// What is shown of a job that moves, and how far.
 pub(in crate::cli) struct Show<'a> {
@@ -69,6 +71,25 @@ impl<'a> Show<'a> {
         Ok(())
     }
 
+    /// Shows where the tasks of a job stand: on a terminal those that do not move.
+    pub(in crate::cli) fn standing(&mut self, job: &Job) {
+        let moving = |task: &Task| matches!(task.status, TaskStatus::Running | TaskStatus::Waiting);
+        let mut job = job.clone();
+        if self.is_drawn() {
+            job.tasks.retain(|task| !moving(task));
+        }
+        for line in self.teller.standing(&job) {
+            self.say(&line);
+        }
+    }
+
+    /// Says something to people beside what is shown.
+    pub(in crate::cli) fn aside(&mut self, line: &str) {
+        if !self.session.json {
+            self.screen.aside(|| note(line));
+        }
+    }
+
     /// Shows an event.
     pub(in crate::cli) fn event(&mut self, json: &str) -> Result<(), CliError> {
         let event: Event = view::parse(json)?;
@@ -92,6 +113,20 @@ impl<'a> Show<'a> {
         if !self.session.json {
             self.screen.print(line, &mut self.session.out);
         }
+    }
+
+    /// Notes that nothing more happens.
+    pub(in crate::cli) fn is_over(&mut self) {
+        self.seen.is_over = true;
+    }
+
+    /// Whether programs read it.
+    pub(in crate::cli) fn is_json(&self) -> bool {
+        self.session.json
+    }
+
+    pub(in crate::cli) fn place(&self) -> &Place {
+        &self.session.place
     }
 
     /// Whether there is anything that moves.

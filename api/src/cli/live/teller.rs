@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::cli::place::Place;
 use crate::cli::text::{clock, due, duration, plain, style};
-use crate::cli::view::{Error, Event, EventData, Job, Waiting};
+use crate::cli::view::{Error, Event, Job, Task, Waiting};
 
 /// Columns that ids are given at least and at most.
 const ID_WIDTH: (usize, usize) = (16, 40);
@@ -38,6 +38,15 @@ impl Teller {
         Self { job: job.id, place, width, attempts, started, failed }
     }
 
+    /// The lines that show where the tasks of a job stand that have been begun, or passed over.
+    pub(super) fn standing(&self, job: &Job) -> Vec<String> {
+        job.tasks
+            .iter()
+            .filter_map(|task| self.stands(task))
+            .flat_map(|at| self.shown(at))
+            .collect()
+    }
+
     /// Learns from an event what later ones do not say, such as the plan that was submitted.
     pub(super) fn learn(&mut self, event: &Event) {
         let Some(plan) = &event.data.plan else { return };
@@ -55,10 +64,7 @@ impl Teller {
             self.started.insert(task.clone(), event.time);
         }
         let Some(change) = self.change(event) else { return Vec::new() };
-        let Change { task: who, status, rest, below } = change;
-        let (time, status) = (clock(event.time), status.shown(!rest.is_empty()));
-        let mut lines = vec![format!("{time}  {who:<width$} {status}{rest}", width = self.width)];
-        lines.extend(below.iter().map(|line| format!("          {}", plain(line))));
+        let lines = self.shown((Some(event.time), change));
         if let ("AttemptFailed" | "AttemptTimedOut", Some(task), Some(error)) =
             (kind, task, &event.data.error)
         {
@@ -67,6 +73,9 @@ impl Teller {
         lines
     }
 }
+
+/// A change, and when it was, where that is known.
+type At<'a> = (Option<Timestamp>, Change<'a>);
 
 /// What is read of a plan.
 #[derive(Default, Deserialize)]
@@ -123,6 +132,44 @@ impl<'a> Change<'a> {
 }
 
 impl Teller {
+    fn shown(&self, (time, change): At<'_>) -> Vec<String> {
+        let Change { task, status, rest, below } = change;
+        let (time, width) = (time.map(clock).unwrap_or_default(), self.width);
+        let status = status.shown(!rest.is_empty());
+        let mut lines = vec![format!("{time:8}  {task:<width$} {status}{rest}")];
+        lines.extend(below.iter().map(|line| format!("          {}", plain(line))));
+        lines
+    }
+
+    /// Where a task stands, as the event would have said that brought it there.
+    fn stands<'a>(&self, task: &'a Task) -> Option<At<'a>> {
+        let last = task.attempts.last();
+        let (number, ended) = last.map_or((0, None), |last| (last.number, last.finished));
+        let span = last.and_then(|last| Some(last.finished?.since(last.started)));
+        let took = || took(span.unwrap_or_default(), number);
+        let id = task.id.as_str();
+        Some(match task.status {
+            TaskStatus::Pending => return None,
+            TaskStatus::Running => {
+                (last.map(|last| last.started), Change::of(id, task.status, nth(number)))
+            }
+            TaskStatus::Waiting => (ended, waits(id, task.waiting_for.as_ref())),
+            TaskStatus::Completed | TaskStatus::Interrupted => {
+                (ended, Change::of(id, task.status, took()))
+            }
+            TaskStatus::Skipped | TaskStatus::Removed => {
+                (None, Change::of(id, task.status, String::new()))
+            }
+            TaskStatus::Failed => {
+                let error = task.error.as_ref()?;
+                let failed = last.filter(|last| last.message.as_deref() == Some(&error.message));
+                let Some(failed) = failed else { return Some((ended, gave_up(id, error))) };
+                let span = duration(span.unwrap_or_default());
+                (ended, self.attempt_failed(id, number, Some(error), failed.log.bytes, &span))
+            }
+        })
+    }
+
     fn change<'a>(&self, event: &'a Event) -> Option<Change<'a>> {
         let data = &event.data;
         let is_interrupt = data.mode.as_deref() == Some("interrupt");
@@ -143,11 +190,12 @@ impl Teller {
         event: &'a Event,
     ) -> Option<Change<'a>> {
         let data = &event.data;
-        let took = || self.took(task, data.attempt, event.time);
+        let took = || took(self.span(task, event.time), data.attempt);
         Some(match kind {
             "AttemptStarted" => Change::of(task, TaskStatus::Running, nth(data.attempt)),
             "AttemptFailed" | "AttemptTimedOut" => {
-                self.attempt_failed(task, data, &self.took(task, 1, event.time))
+                let span = duration(self.span(task, event.time));
+                self.attempt_failed(task, data.attempt, data.error.as_ref(), data.log.bytes, &span)
             }
             "AttemptInterrupted" => Change::of(task, TaskStatus::Interrupted, took()),
             "AttemptLost" => {
@@ -156,10 +204,7 @@ impl Teller {
                 Change::of(task, TaskStatus::Interrupted, rest)
             }
             "TaskWaiting" => waits(task, data.waiting_for.as_ref()),
-            "RetryScheduled" => {
-                let rest = data.due.map(|until| format!("tries again at {}", due(until)));
-                Change::of(task, TaskStatus::Waiting, rest.unwrap_or_default())
-            }
+            "RetryScheduled" => waits(task, data.due.map(Waiting::Retry).as_ref()),
             "TaskCompleted" => Change::of(task, TaskStatus::Completed, took()),
             "TaskFailed" => self.given_up(task, data.error.as_ref()?)?,
             "TaskSkipped" => Change::of(task, TaskStatus::Skipped, String::new()),
@@ -168,28 +213,26 @@ impl Teller {
         })
     }
 
-    /// How long an attempt took, and which it was unless it was the first.
-    fn took(&self, task: &str, attempt: u32, end: Timestamp) -> String {
-        let started = self.started.get(task);
-        let shown = duration(started.map_or(Duration::ZERO, |started| end.since(*started)));
-        match attempt {
-            // What needed no attempt took no time of one.
-            0 => String::new(),
-            1 => shown,
-            _ => format!("{shown}, attempt {attempt}"),
-        }
+    /// How long the last attempt has taken.
+    fn span(&self, task: &str, end: Timestamp) -> Duration {
+        self.started.get(task).map_or(Duration::ZERO, |started| end.since(*started))
     }
 
-    fn attempt_failed<'a>(&self, task: &'a str, data: &'a EventData, took: &str) -> Change<'a> {
-        let attempt = data.attempt;
+    fn attempt_failed<'a>(
+        &self,
+        task: &'a str,
+        attempt: u32,
+        error: Option<&Error>,
+        log_bytes: u64,
+        took: &str,
+    ) -> Change<'a> {
         let most = self.attempts.get(task).copied().unwrap_or(1);
         let of = if most > 1 && most < u32::MAX { format!(" of {most}") } else { String::new() };
-        let (code, message) =
-            data.error.as_ref().map_or(("", ""), |error| (&error.code, &error.message));
+        let (code, message) = error.map_or(("", ""), |error| (&error.code, &error.message));
         let rest = format!("{took}, attempt {attempt}{of} [{}]", plain(code));
         let mut change = Change::of(task, TaskStatus::Failed, rest);
         change.below = message.lines().map(str::to_owned).collect();
-        if data.log.bytes > 0 {
+        if log_bytes > 0 {
             let words = format!("logs {} {task} --attempt {attempt}", self.job);
             change.below.push(format!("log: {}", self.place.command(&words)));
         }
@@ -201,14 +244,30 @@ impl Teller {
         if self.failed.get(task).is_some_and(|shown| shown.is_same(error)) {
             return None;
         }
-        let mut change = Change::of(task, TaskStatus::Failed, format!("[{}]", plain(&error.code)));
-        change.below = error.message.lines().map(str::to_owned).collect();
-        Some(change)
+        Some(gave_up(task, error))
+    }
+}
+
+fn gave_up<'a>(task: &'a str, error: &Error) -> Change<'a> {
+    let mut change = Change::of(task, TaskStatus::Failed, format!("[{}]", plain(&error.code)));
+    change.below = error.message.lines().map(str::to_owned).collect();
+    change
+}
+
+/// How long an attempt took, and which it was unless it was the first.
+fn took(span: Duration, attempt: u32) -> String {
+    let shown = duration(span);
+    match attempt {
+        // What needed no attempt took no time of one.
+        0 => String::new(),
+        1 => shown,
+        _ => format!("{shown}, attempt {attempt}"),
     }
 }
 
 fn waits<'a>(task: &'a str, waiting: Option<&Waiting>) -> Change<'a> {
     let rest = match waiting {
+        Some(Waiting::Retry(until)) => format!("tries again at {}", due(*until)),
         Some(Waiting::Timer(until)) => format!("until {}", due(*until)),
         Some(Waiting::Kind(kind)) => format!("for kind {kind}, which is not here"),
         _ => String::new(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use annals_engine::job::{Event, Job, JobStatus};
 use annals_engine::log::{JobRow, LogError};
 use annals_engine::runtime::{JobError, StartError};
-use annals_engine::{Engine, JobHandle, Mode};
+use annals_engine::{Engine, JobHandle};
 use annals_tasks_sdk::plan::Plan;
 use annals_tasks_sdk::{JobId, Payload};
 
@@ -34,7 +34,7 @@ pub(super) async fn choose(
     source: String,
     session: &Session,
 ) -> Result<Choice, CliError> {
-    let held = Engine::open(session.place.store()).create(false).mode(Mode::Hold).start().await;
+    let held = store::hold(session, session.place.store()?)?.start().await;
     let engine = match held {
         Ok(engine) => engine,
         Err(StartError::Log(LogError::Missing { .. })) => {

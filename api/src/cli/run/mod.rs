@@ -36,7 +36,7 @@ pub(super) async fn run(args: RunArgs, session: Session) -> Result<Exit, CliErro
     let settings = args.flags.settings(session.file.as_ref())?;
     let choice = choose(&args, &settings, &session).await?;
     let mut run = Run { session, again };
-    let engine = run.session.app.builder(run.session.place.store(), |new| settings.apply(new));
+    let engine = run.session.app.builder(run.session.place.store()?, |new| settings.apply(new));
     let engine = engine.start().await?;
     let (job, seen) = match choice {
         Choice::Submit { plan, source, other } => {
@@ -59,7 +59,7 @@ async fn choose(
 ) -> Result<Choice, CliError> {
     let read = |file, input, sets| validate::read(session, settings, file, input, sets);
     if let Some(text) = &args.job {
-        let (engine, job, _) = store::look(session.place.store(), text).await?;
+        let (engine, job, _) = store::look(session, text).await?;
         let choice = choose::go_on_with(&job).await?;
         if let Some(file) = &args.file
             && !session.json

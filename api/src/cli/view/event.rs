@@ -4,7 +4,7 @@ use annals_tasks_sdk::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::job::{Error, Log, Waiting};
+use super::job::{Error, Job, Log, Waiting};
 use super::read::{maybe_name, maybe_time, time};
 
 /// An event.
@@ -40,4 +40,11 @@ pub(in crate::cli) struct EventData {
     #[serde(default)]
     pub(in crate::cli) log: Log,
     pub(in crate::cli) plan: Option<Box<RawValue>>,
+}
+
+/// What would happen, and what would then be.
+#[derive(Debug, Clone, Deserialize)]
+pub(in crate::cli) struct DryRun {
+    pub(in crate::cli) events: Vec<Event>,
+    pub(in crate::cli) job: Job,
 }

@@ -70,7 +70,19 @@ pub(in crate::cli) struct Task {
     #[serde(deserialize_with = "word")]
     pub(in crate::cli) status: TaskStatus,
     pub(in crate::cli) waiting_for: Option<Waiting>,
+    pub(in crate::cli) error: Option<Error>,
+    pub(in crate::cli) progress: Option<Live>,
     pub(in crate::cli) attempts: Vec<Attempt>,
+}
+
+/// What a live attempt says of itself.
+#[derive(Debug, Clone, Deserialize)]
+pub(in crate::cli) struct Live {
+    pub(in crate::cli) done: Option<u64>,
+    pub(in crate::cli) total: Option<u64>,
+    pub(in crate::cli) message: Option<String>,
+    #[serde(default, deserialize_with = "maybe_time")]
+    pub(in crate::cli) stopping_since: Option<Timestamp>,
 }
 
 /// What a waiting task waits for.
@@ -118,7 +130,7 @@ pub(in crate::cli) enum Row {
 impl Job {
     /// What people are shown of a snapshot.
     pub(in crate::cli) fn of(snapshot: &Snapshot) -> Result<Self, CliError> {
-        super::parse(&dto::Job::at(snapshot).to_json())
+        super::read::parse(&dto::Job::at(snapshot).to_json())
     }
 
     /// The task with this id.

@@ -7,19 +7,6 @@ mod event;
 mod job;
 mod read;
 
-pub(super) use event::{Event, EventData};
+pub(super) use event::{DryRun, Event};
 pub(super) use job::{Attempt, Error, Job, Row, Task, Waiting};
-
-use serde::de::DeserializeOwned;
-
-use super::error::CliError;
-
-/// Reads one of these out of an answer.
-pub(super) fn parse<T: DeserializeOwned>(json: &str) -> Result<T, CliError> {
-    serde_json::from_str(json).map_err(|error| {
-        CliError::unreachable(format!(
-            "what was answered cannot be read: {error}; it may be of another version than this \
-             program"
-        ))
-    })
-}
+pub(super) use read::parse;

@@ -1,11 +1,22 @@
-//! How words and times are read.
+//! How answers are read, and the words and times in them.
 
 use annals_engine::job::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 use annals_tasks_sdk::Timestamp;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error};
+use serde::de::{DeserializeOwned, Deserializer, Error};
 
+use crate::cli::error::CliError;
 use crate::cli::text::plain;
+
+/// Reads one of these out of an answer.
+pub(in crate::cli) fn parse<T: DeserializeOwned>(json: &str) -> Result<T, CliError> {
+    serde_json::from_str(json).map_err(|error| {
+        CliError::unreachable(format!(
+            "what was answered cannot be read: {error}; it may be of another version than this \
+             program"
+        ))
+    })
+}
 
 /// A word that means something here.
 pub(super) trait Word: Copy + 'static {

@@ -3,42 +3,44 @@
 use std::io::Read;
 
 use annals_engine::job::Job;
-use annals_engine::steplog::{Entry, Filter, LogName, Part, StepLogs};
-use annals_tasks_sdk::{JobId, Stream, Timestamp};
-use serde::Serialize;
+use annals_engine::steplog::{Filter, LogName, Part, StepLogs};
+use annals_tasks_sdk::{JobId, Stream};
 
-use super::held::Held;
+use super::store::Held;
 use crate::cli::args::{LogsArgs, StreamName};
 use crate::cli::error::{CliError, Exit};
 use crate::cli::output::Out;
-use crate::dto::Time;
+use crate::dto;
 
-pub(super) async fn print(
-    held: &Held,
-    job: JobId,
-    args: &LogsArgs,
-    json: bool,
-    out: &mut Out,
-) -> Result<(), CliError> {
-    let snapshot = held.engine().job(job).snapshot().await?;
-    let name = name(&snapshot.job, args)?;
-    let filter = Filter { stream: args.stream.map(stream), after: 0 };
-    let logs = held.engine().step_logs();
-    let printed = if json {
-        lines(logs, name, filter, args.tail, out)
-    } else {
-        bytes(logs, name, filter, args.tail, out)
-    };
-    printed.map_err(|error| {
-        CliError::unreachable(format!("the log of {} cannot be read: {error}", args.task))
-    })
+impl Held {
+    /// Prints the log of an attempt.
+    pub(in crate::cli::backend) async fn log(
+        &self,
+        job: JobId,
+        args: &LogsArgs,
+        json: bool,
+        out: &mut Out,
+    ) -> Result<(), CliError> {
+        let snapshot = self.engine().job(job).snapshot().await?;
+        let name = name(&snapshot.job, args)?;
+        let filter = Filter { stream: args.stream.map(stream), after: 0 };
+        let logs = self.engine().step_logs();
+        let printed = if json {
+            lines(logs, name, filter, args.tail, out)
+        } else {
+            bytes(logs, name, filter, args.tail, out)
+        };
+        printed.map_err(|error| {
+            CliError::unreachable(format!("the log of {} cannot be read: {error}", args.task))
+        })
+    }
 }
 
 /// Which log is meant.
 fn name(job: &Job, args: &LogsArgs) -> Result<LogName, CliError> {
     let no_such = |detail: String| CliError::new(Exit::NoSuch, "no_such_task", detail);
     let number = job
-        .find(&args.task)
+        .find(args.task.as_str())
         .ok_or_else(|| no_such(format!("the job has no task {:?}", args.task)))?;
     let attempts = job.task(number).map_or(0, |task| task.attempts().len());
     let last = u32::try_from(attempts).unwrap_or(u32::MAX);
@@ -103,43 +105,16 @@ fn lines(
     out: &mut Out,
 ) -> std::io::Result<()> {
     if let Some(lines) = tail {
-        out.lines(logs.tail(name, filter, lines)?.iter().map(json));
+        out.lines(
+            logs.tail(name, filter, lines)?.iter().map(|entry| dto::LogEntry::of(entry).to_json()),
+        );
         return Ok(());
     }
     for entry in logs.entries(name, filter)? {
         if out.is_closed() {
             break;
         }
-        out.line(json(&entry?));
+        out.line(dto::LogEntry::of(&entry?).to_json());
     }
     Ok(())
-}
-
-/// A line of a log. What is not UTF-8 is replaced: the bytes themselves are had without `--json`.
-#[derive(Serialize)]
-struct LineJson<'a> {
-    time: Time,
-    stream: &'static str,
-    text: &'a str,
-}
-
-#[derive(Serialize)]
-struct GapJson {
-    gap_bytes: u64,
-}
-
-fn json(entry: &Entry) -> String {
-    let json = match &entry.part {
-        Part::Line { stream, bytes } | Part::Piece { stream, bytes } => {
-            let text = String::from_utf8_lossy(bytes);
-            let time = Time(Timestamp::from_millis(entry.time.as_millisecond()));
-            let stream = match stream {
-                Stream::Stdout => "stdout",
-                Stream::Stderr => "stderr",
-            };
-            serde_json::to_string(&LineJson { time, stream, text: &text })
-        }
-        Part::Gap { bytes } => serde_json::to_string(&GapJson { gap_bytes: *bytes }),
-    };
-    json.unwrap_or_default()
 }

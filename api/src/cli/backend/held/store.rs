@@ -1,0 +1,173 @@
+//! A store that no engine runs on: what is asked of it is recorded, and carried out by the next
+//! engine that does.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use annals_engine::job::{Event, Job};
+use annals_engine::runtime::{Answer, Logged};
+use annals_engine::{Ask, Builder, Engine, IdempotencyKey, JobHandle, Submission};
+use annals_tasks_sdk::plan::Plan;
+use annals_tasks_sdk::{JobId, KindName};
+use serde_json::value::RawValue;
+
+use crate::cli::args::Asked;
+use crate::cli::backend::verb::Verb;
+use crate::cli::backend::{Answered, Draft, Listing, Order, Page, Settled, Submitted};
+use crate::cli::error::CliError;
+use crate::cli::store;
+use crate::dto;
+use crate::list::{self, Cursor, LIMIT_MAX};
+
+/// Events that are read at a time.
+const EVENTS_PAGE: usize = 10_000;
+
+/// A store that is held.
+pub(in crate::cli) struct Held(Engine);
+
+impl Held {
+    pub(in crate::cli::backend) async fn open(store: Builder) -> Result<Self, CliError> {
+        Ok(Self(store.start().await?))
+    }
+
+    /// Records a job, which starts under the next engine that runs on the store.
+    pub(in crate::cli::backend) async fn submit(
+        &self,
+        order: Order,
+    ) -> Result<Submitted, CliError> {
+        let body = order.draft.body();
+        let key = order.key.map(|key| IdempotencyKey::new("", "/jobs", &key, body.as_bytes()));
+        let origin = store::origin(None);
+        let submission = match order.draft {
+            Draft::Plan { json, source } => {
+                let plan = Plan::from_json(&json, self.0.limits())?;
+                Submission { source: Some(source.into()), key, ..Submission::new(plan, origin) }
+            }
+            Draft::Workflow { name, input } => {
+                let plan = self.0.plan_of(&name, &input)?;
+                Submission { workflow: Some(name.into()), key, ..Submission::new(plan, origin) }
+            }
+        };
+        let accepted = self.0.accept(submission).await?;
+        let json = dto::Job::at(&accepted.snapshot).to_json();
+        Ok(Submitted { json, is_known: accepted.replayed })
+    }
+
+    pub(in crate::cli::backend) async fn find(&self, text: &str) -> Result<JobId, CliError> {
+        Ok(store::find(&self.0, text).await?.id())
+    }
+
+    pub(in crate::cli::backend) fn engine(&self) -> &Engine {
+        &self.0
+    }
+
+    pub(in crate::cli::backend) async fn snapshot(&self, job: JobId) -> Result<String, CliError> {
+        Ok(dto::Job::at(&self.0.job(job).snapshot().await?).to_json())
+    }
+
+    pub(in crate::cli::backend) async fn missing_kinds(
+        &self,
+        job: JobId,
+    ) -> Result<Vec<KindName>, CliError> {
+        Ok(self.0.job(job).missing_kinds().await?)
+    }
+
+    /// Jobs, the newest first: page by page, until there are as many as were asked for.
+    pub(in crate::cli::backend) async fn list(&self, wanted: Listing) -> Result<Page, CliError> {
+        let Listing { filter, limit, cursor } = wanted;
+        let cursor = cursor.map(|text| Cursor::read(&text, &filter)).transpose();
+        let mut from = cursor.map_err(|bad| CliError::usage(bad.to_string()))?;
+        let mut items = Vec::new();
+        loop {
+            let most = LIMIT_MAX.min(limit - items.len());
+            let page = list::page(&self.0, &filter, from, most).await?;
+            items.extend(page.jobs.iter().map(|found| raw(dto::Listed::of(found).to_json())));
+            from = page.next;
+            if from.is_none() || items.len() >= limit {
+                let next_cursor = from.map(|cursor| cursor.to_text(&filter));
+                return Ok(Page { items, next_cursor });
+            }
+        }
+    }
+
+    pub(in crate::cli::backend) async fn command(
+        &self,
+        job: JobId,
+        verb: Verb,
+        asked: &Asked,
+    ) -> Result<Answered, CliError> {
+        let ask = Ask {
+            origin: store::origin(asked.reason.as_deref()),
+            expected_seq: asked.expected_seq,
+            dry_run: asked.dry_run,
+            ..Ask::default()
+        };
+        let answer = self.0.job(job).command(verb.into(), ask).await?;
+        let json = if asked.dry_run {
+            dto::DryRun::of(&answer.events, &answer.snapshot).to_json()
+        } else {
+            dto::Job::at(&answer.snapshot).to_json()
+        };
+        Ok(Answered { json, is_news: !answer.events.is_empty(), settled: settled(&answer) })
+    }
+
+    pub(in crate::cli::backend) async fn events(
+        &self,
+        job: JobId,
+        after: u64,
+    ) -> Result<Pages, CliError> {
+        let handle = self.0.job(job);
+        let job = handle.snapshot().await?.job;
+        Ok(Pages { handle, job, after, ready: VecDeque::new() })
+    }
+
+    pub(in crate::cli::backend) async fn close(self) -> Result<(), CliError> {
+        Ok(self.0.shutdown().await?)
+    }
+}
+
+/// JSON that was just written.
+fn raw(json: String) -> Box<RawValue> {
+    RawValue::from_string(json).unwrap_or_default()
+}
+
+/// Which tasks a skip or a removal has settled.
+fn settled(answer: &Answer) -> Settled {
+    let job = &answer.snapshot.job;
+    let mut settled = Settled::default();
+    for recorded in &answer.events {
+        let (task, how) = match &recorded.event {
+            Event::TaskSkipped { task, .. } => (task, "skipped"),
+            Event::TaskRemoved { task } => (task, "removed"),
+            _ => continue,
+        };
+        settled.how = how;
+        settled.tasks.extend(job.task(*task).map(|task| task.spec.id.to_string()));
+    }
+    settled
+}
+
+/// The history of a job, read page by page.
+pub(in crate::cli) struct Pages {
+    handle: JobHandle,
+    /// What its tasks are called.
+    job: Arc<Job>,
+    after: u64,
+    ready: VecDeque<Logged>,
+}
+
+impl Pages {
+    pub(in crate::cli::backend) async fn next(&mut self) -> Result<Option<String>, CliError> {
+        if self.ready.is_empty() {
+            self.ready = self.handle.history(self.after, EVENTS_PAGE).await?.into();
+        }
+        let Some(logged) = self.ready.pop_front() else { return Ok(None) };
+        self.after = logged.recorded.seq;
+        Ok(Some(event(&self.job, &logged)))
+    }
+}
+
+/// A logged event as JSON.
+pub(in crate::cli) fn event(job: &Job, logged: &Logged) -> String {
+    dto::Event::of(job, &logged.recorded).at(logged.position, logged.hash).to_json()
+}

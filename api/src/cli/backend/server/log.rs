@@ -1,0 +1,181 @@
+//! The log of an attempt on a server: its bytes, or its lines as they are written.
+
+use annals_tasks_sdk::JobId;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use super::ask::{Server, of, one_line};
+use crate::cli::args::{LogsArgs, StreamName};
+use crate::cli::backend::aside;
+use crate::cli::error::{CliError, Exit};
+use crate::cli::output::{Out, note};
+use crate::cli::view;
+use crate::client::{Frame, News, Request};
+
+const TEXT: &str = "text/plain";
+const X_ANNALS_LOG_ATTEMPT: &str = "x-annals-log-attempt";
+const X_ANNALS_LOG_NEXT: &str = "x-annals-log-next";
+
+/// A line, a piece of one, or a gap.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Entry {
+    text: String,
+    bytes_base64: Option<String>,
+    partial: bool,
+    gap_bytes: u64,
+}
+
+impl Entry {
+    /// The bytes as they were written.
+    fn bytes(self) -> Result<Vec<u8>, CliError> {
+        let Some(text) = self.bytes_base64 else { return Ok(self.text.into_bytes()) };
+        let bytes = STANDARD.decode(text);
+        bytes.map_err(|error| CliError::unreachable(format!("the log cannot be read: {error}")))
+    }
+}
+
+/// How a stream ended.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct End {
+    missing_bytes: u64,
+    damage: Option<String>,
+}
+
+/// A place in the log of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    attempt: u32,
+    after: u64,
+}
+
+impl Place {
+    fn read(id: &str) -> Option<Self> {
+        let (attempt, after) = id.split_once('.')?;
+        Some(Self { attempt: attempt.parse().ok()?, after: after.parse().ok()? })
+    }
+}
+
+impl Server {
+    /// Prints the log of an attempt: as it stands, or until the attempt is over.
+    pub(in crate::cli::backend) async fn log(
+        &self,
+        job: JobId,
+        args: &LogsArgs,
+        json: bool,
+        out: &mut Out,
+    ) -> Result<(), CliError> {
+        if args.follow {
+            return self.lines(job, args, None, json, out).await;
+        }
+        if !json {
+            return self.bytes(job, args, out).await;
+        }
+        let upto = self.extent(job, args).await?;
+        if upto.after == 0 || args.tail == Some(0) {
+            return Ok(());
+        }
+        self.lines(job, args, Some(upto), json, out).await
+    }
+
+    /// Prints the bytes as they were written.
+    async fn bytes(&self, job: JobId, args: &LogsArgs, out: &mut Out) -> Result<(), CliError> {
+        let request = request(job, args).with_some("attempt", args.attempt);
+        let request = request.with_some("tail", args.tail);
+        let mut body = self.open(&request, TEXT).await?;
+        while let Some(chunk) = body.chunk().await? {
+            if out.is_closed() {
+                break;
+            }
+            out.bytes(&chunk);
+        }
+        Ok(())
+    }
+
+    /// How far the log of an attempt goes now.
+    async fn extent(&self, job: JobId, args: &LogsArgs) -> Result<Place, CliError> {
+        let request = request(job, args).with_some("attempt", args.attempt).with("tail", 0);
+        let head = self.open(&request, TEXT).await?;
+        let number = |name| head.header(name).and_then(|text| text.parse().ok());
+        let attempt = head.header(X_ANNALS_LOG_ATTEMPT).and_then(|text| text.parse().ok());
+        let place = attempt.zip(number(X_ANNALS_LOG_NEXT));
+        let place = place.map(|(attempt, after)| Place { attempt, after });
+        place.ok_or_else(|| CliError::unreachable("the server does not say how long the log is"))
+    }
+
+    /// Prints lines as they come: up to a place, or else until the attempt is over.
+    async fn lines(
+        &self,
+        job: JobId,
+        args: &LogsArgs,
+        upto: Option<Place>,
+        json: bool,
+        out: &mut Out,
+    ) -> Result<(), CliError> {
+        let attempt = upto.map(|upto| upto.attempt).or(args.attempt);
+        let request = request(job, args).with_some("attempt", attempt);
+        let mut follow = self.begin(request.with_some("tail", args.tail));
+        while !out.is_closed() {
+            let frame = match follow.next().await? {
+                Some(News::Frame(frame)) if frame.kind == "end" => return over(&frame, json),
+                Some(News::Frame(frame)) => frame,
+                Some(news) if !json => {
+                    note(&aside(&news));
+                    continue;
+                }
+                Some(_) => continue,
+                None => return Ok(()),
+            };
+            let place = frame.id.as_deref().and_then(Place::read);
+            // What has no place is no part of the log.
+            let Some(place) = place else { continue };
+            print(frame, json, out)?;
+            if upto.is_some_and(|upto| place.after >= upto.after) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn request(job: JobId, args: &LogsArgs) -> Request {
+    let stream = args.stream.map(|stream| match stream {
+        StreamName::Stdout => "stdout",
+        StreamName::Stderr => "stderr",
+    });
+    of(job, &["tasks", args.task.as_str(), "log"]).with_some("stream", stream)
+}
+
+fn print(frame: Frame, json: bool, out: &mut Out) -> Result<(), CliError> {
+    if json {
+        out.line(one_line(frame.data));
+        return Ok(());
+    }
+    let entry: Entry = view::parse(&frame.data)?;
+    if frame.kind == "gap" {
+        out.bytes(format!("[{} bytes were dropped here]\n", entry.gap_bytes).as_bytes());
+        return Ok(());
+    }
+    let is_whole = !entry.partial;
+    let mut bytes = entry.bytes()?;
+    if is_whole {
+        bytes.push(b'\n');
+    }
+    out.bytes(&bytes);
+    Ok(())
+}
+
+/// What the end of a stream says.
+fn over(frame: &Frame, json: bool) -> Result<(), CliError> {
+    let End { missing_bytes, damage } = view::parse(&frame.data)?;
+    if let Some(damage) = damage {
+        let detail = format!("the rest of the log cannot be read: {damage}");
+        return Err(CliError::new(Exit::Unreachable, "log_damaged", detail));
+    }
+    if missing_bytes > 0 && !json {
+        note(&format!("{missing_bytes} bytes of the log are missing"));
+    }
+    Ok(())
+}
