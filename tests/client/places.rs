@@ -106,7 +106,8 @@ fn what_is_no_annals_is_said_to_be_none() {
             // The head of a request with no body comes at once.
             let _ = stream.read(&mut [0; 4_096]);
             let _ = stream.write_all(
-                b"HTTP/1.1 404 Not Found\r\ncontent-type: text/html\r\ncontent-length: 3\r\n\r\n<p>",
+                b"HTTP/1.1 404 Not Found\r\ncontent-type: text/html\r\n\
+                    content-length: 3\r\n\r\n<p>",
             );
         }
     });

@@ -135,3 +135,18 @@ fn in_a_store_that_nobody_has_a_job_is_recorded() {
     place.annals(&["submit", "plan.yaml", "--watch"]).expect(2);
     place.annals(&["run", "--job", &id]).expect(0);
 }
+
+#[test]
+fn a_rehearsal_submits_nothing() {
+    let served = Served::new();
+    let held = Place::new();
+    for place in [&served.place, &held] {
+        place.write("plan.yaml", SMALL);
+        let shown = place.json(&["submit", "plan.yaml", "--dry-run"]);
+        assert_eq!(shown["job"]["name"], "small", "{shown}");
+        assert_eq!(shown["events"][0]["type"], "JobSubmitted", "{shown}");
+        let told = place.annals(&["submit", "plan.yaml", "--dry-run"]).expect(0).stdout;
+        assert_eq!(told, "would be accepted: small, 2 tasks\n");
+        assert_eq!(place.json(&["list"])["items"], serde_json::json!([]));
+    }
+}

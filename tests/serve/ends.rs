@@ -30,7 +30,8 @@ fn stubborn(place: &Place) -> Value {
     let dir = place.path("").display().to_string();
     let script =
         format!("trap '' TERM; touch {dir}/runs; until [ -e {dir}/go ]; do sleep 0.01; done");
-    json!({"name": "stubborn", "tasks": [{"id": "a", "kind": "shell", "input": {"script": script}}]})
+    let task = json!({"id": "a", "kind": "shell", "input": {"script": script}});
+    json!({"name": "stubborn", "tasks": [task]})
 }
 
 #[test]

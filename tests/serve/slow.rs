@@ -70,7 +70,8 @@ fn tell(waits: &mut [Duration], clients: usize) {
     waits.sort_unstable();
     let at = |share: usize| waits[(waits.len() - 1) * share / 100].as_secs_f64() * 1e3;
     println!(
-        "{clients} slow clients; {} requests of others: median {:.1} ms, p99 {:.1} ms, max {:.1} ms",
+        "{clients} slow clients; {} requests of others: median {:.1} ms, p99 {:.1} ms, \
+         max {:.1} ms",
         waits.len(),
         at(50),
         at(99),

@@ -59,6 +59,7 @@ pub(crate) use body::TooSlow;
 pub use openapi::document;
 pub use problem::{Code, FieldError, Problem, ProblemBody};
 pub use state::{AppState, DiskWatch, Phase, Settings, Starting};
+pub(crate) use submit::preview;
 
 /// Where the API lies.
 pub const BASE: &str = "/api/v1";

@@ -115,7 +115,7 @@ fn would_become(engine: &Engine, submission: Submission) -> Result<Response, Pro
 }
 
 /// The events that a submission would make, and the job that they make.
-pub(super) fn preview(
+pub(crate) fn preview(
     engine: &Engine,
     submission: Submission,
 ) -> Result<(Vec<Recorded>, Snapshot), Problem> {

@@ -48,9 +48,22 @@ impl Held {
                 Submission { workflow: Some(name.into()), key, ..Submission::new(plan, origin) }
             }
         };
+        if order.dry_run {
+            return self.would_become(submission);
+        }
         let accepted = self.0.accept(submission).await?;
         let json = dto::Job::at(&accepted.snapshot).to_json();
         Ok(Submitted { json, is_known: accepted.replayed })
+    }
+
+    /// What a submission would become; it is not submitted.
+    fn would_become(&self, submission: Submission) -> Result<Submitted, CliError> {
+        // What is wrong with the plan is told with its place.
+        self.0.check(&submission.plan)?;
+        let (events, snapshot) = crate::http::preview(&self.0, submission)
+            .map_err(|problem| CliError::unreachable(problem.detail()))?;
+        let json = dto::DryRun::of(&events, &snapshot).to_json();
+        Ok(Submitted { json, is_known: false })
     }
 
     pub(in crate::cli::backend) async fn find(&self, text: &str) -> Result<JobId, CliError> {
