@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --example media_pipeline                    # about 13 s; kill it, and run it again
 //! cargo run --example media_pipeline -- DIR FRAMES      # elsewhere, and longer or shorter
-//! cargo run --example media_pipeline -- serve           # by HTTP: submit {"workflow": "media", ...}
+//! cargo run --example media_pipeline -- serve           # by HTTP, as workflow `media`
 //! ```
 //!
 //! It draws a film, transcodes it frame by frame with checkpoints, makes stills beside that, and

@@ -2,7 +2,8 @@
 //!
 //! Every command gives an exit code: 0 completed or accepted, 1 failed, 2 usage or an invalid
 //! file or plan, 3 cancelled, 4 paused, 5 rejected, 6 no such job or task, 7 the server or the
-//! store is out of reach, 129 hung up, 130 interrupted, 143 terminated. Nothing here decides anything about jobs.
+//! store is out of reach, 129 hung up, 130 interrupted, 143 terminated. Nothing here decides
+//! anything about jobs.
 
 mod args;
 mod backend;
