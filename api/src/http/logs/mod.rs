@@ -63,7 +63,8 @@ impl FromQuery for Wish {
 /// With `Accept: text/event-stream` each line comes as it is written, in a frame `line` with
 /// `{"time", "stream", "text"}`, and `"partial": true` where the line goes on with the next one of
 /// its stream; what is not UTF-8 is replaced, and `bytes_base64` has the bytes then.
-/// A frame `gap` has `{"gap_bytes"}`. The `id` of a frame is the attempt and the place behind it; `Last-Event-ID` counts more than `after` and
+/// A frame `gap` has `{"gap_bytes"}`. The `id` of a
+/// frame is the attempt and the place behind it; `Last-Event-ID` counts more than `after` and
 /// `tail`. When the attempt is over and all was sent, a frame `end` without an id says so, and the
 /// stream is over. A client that comes again with the last id is told by 204 that there is nothing
 /// more.
