@@ -10,7 +10,7 @@ use annals_tasks_sdk::{Done, TaskError, Timestamp};
 use crate::dsl::{World, at};
 
 /// Scans would make this take minutes; the limit is far above what a slow machine needs.
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_mins(1);
 const TASKS: u32 = 10_000;
 
 fn wide(mark: &str) -> String {
