@@ -1,5 +1,8 @@
 //! Plan files that cannot be accepted, and where their faults are said to be.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use crate::common::{Answer, Place};
 
 #[test]
@@ -115,6 +118,36 @@ fn hostile_files_are_refused_in_no_time() {
     let answer = place.annals(&["validate", "p.yaml"]).expect(2);
     assert!(answer.stderr.contains("line 1 is not UTF-8"), "{}", answer.stderr);
     place.annals(&["validate", "."]).expect(2);
+}
+
+/// All that is below a folder.
+fn tree(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        found.extend(if path.is_dir() { tree(&path) } else { Vec::new() });
+        found.push(path);
+    }
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn what_is_only_looked_at_leaves_nothing_behind() {
+    let place = Place::new();
+    place.write("good.yaml", "name: x\ntasks: [{id: a, kind: shell, input: {script: exit 1}}]\n");
+    place.write("bad.yaml", "name: x\ntasks: [{id: a, kind: shell, input: {scrip: exit 1}}]\n");
+    fs::create_dir(place.path("tmp")).unwrap();
+    // A process that is over has written all that it ever will.
+    let before = tree(&place.path(""));
+    for tmp in ["tmp", "missing"] {
+        for (file, code) in [("good.yaml", 0), ("bad.yaml", 2)] {
+            let mut command = place.command(&["validate", file]);
+            command.env("TMPDIR", place.path(tmp));
+            Answer::from(command.output().expect("annals runs")).expect(code);
+        }
+    }
+    assert_eq!(tree(&place.path("")), before);
 }
 
 #[test]

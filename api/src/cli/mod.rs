@@ -159,7 +159,7 @@ async fn dispatch(command: Command, session: Session) -> Result<Exit, CliError> 
         Command::Run(args) => run::run(args, session).await,
         Command::Serve(flags) => serve::serve(flags, session).await,
         Command::Submit(args) => submit::submit(&args, session).await,
-        Command::Validate(args) => validate::validate(&args, session).await,
+        Command::Validate(args) => validate::validate(&args, session),
         Command::List(args) => list::list(&args, session).await,
         Command::Show(args) => show::show(&args, session).await,
         Command::Watch(args) => watch::watch(&args, session).await,

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use annals_tasks_sdk::flow::{PlanMaker, WorkflowFn};
 use annals_tasks_sdk::plan::Limits;
-use annals_tasks_sdk::{Handler, KindName, Task, TaskKind, Workflow};
+use annals_tasks_sdk::{Handler, Task, TaskKind, Workflow};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::clock::{Clock, SystemClock};
 use super::error::StartError;
 use super::keys::KeyLimits;
-use super::pool::{DEFAULT, PoolId, SHELL};
-use super::registry::{Behaviour, Registry};
+use super::pool::{DEFAULT, SHELL};
+use super::registry::{Behaviour, Registry, Unfit};
 use super::startup::{Startup, Told};
 use crate::job::LossRule;
 use crate::kinds::http::{Http, HttpSettings};
-use crate::kinds::shell::{Shell, ShellSettings, Supervisor};
+use crate::kinds::shell::{Shell, ShellError, ShellSettings, Supervisor};
 use crate::log::{EventLog, Options};
 
 /// Whether jobs run.
@@ -37,7 +37,8 @@ pub struct Builder {
     pub(super) create: bool,
     pub(super) mode: Mode,
     pub(super) registry: Registry,
-    pub(super) faults: Vec<StartError>,
+    /// Why nothing that is put together here may start.
+    pub(super) unfit: Option<Unfit>,
     pub(super) slots: usize,
     pub(super) shell_slots: usize,
     pub(super) loops: usize,
@@ -64,7 +65,7 @@ impl Builder {
             create: true,
             mode: Mode::default(),
             registry: Registry::default(),
-            faults: Vec::new(),
+            unfit: None,
             slots: 64,
             shell_slots: cores,
             loops: 1,
@@ -96,16 +97,9 @@ impl Builder {
 
     /// Registers a task whose types are hidden.
     pub fn handler(mut self, kind: &str, handler: Arc<dyn Handler>) -> Self {
-        self.register(kind, Behaviour::Run { handler, pool: DEFAULT });
+        let registered = self.registry.register(kind, Behaviour::Run { handler, pool: DEFAULT });
+        self.unfit = self.unfit.or(registered.err());
         self
-    }
-
-    fn register(&mut self, kind: &str, behaviour: Behaviour) {
-        if let Err(error) = KindName::new(kind) {
-            self.faults.push(error.into());
-        } else if self.registry.kinds.insert(kind.into(), behaviour).is_some() {
-            self.faults.push(StartError::Twice(kind.into()));
-        }
     }
 
     /// Registers a workflow: a function that makes a plan of an input.
@@ -120,12 +114,10 @@ impl Builder {
     /// Registers a workflow whose types are hidden.
     pub fn plan_maker(mut self, maker: Arc<dyn PlanMaker>) -> Self {
         let name = maker.name().to_owned();
-        if let Err(errors) = maker.check() {
-            self.faults.push(StartError::Workflow { name: name.clone(), errors });
-        }
-        if self.registry.workflows.insert(name.clone(), maker).is_some() {
-            self.faults.push(StartError::Twice(name));
-        }
+        let checked = maker.check();
+        let checked = checked.map_err(|errors| Unfit::Workflow { name: name.clone(), errors });
+        let before = self.registry.workflows.insert(name.clone(), maker);
+        self.unfit = self.unfit.or(checked.err()).or(before.map(|_| Unfit::Twice(name)));
         self
     }
 
@@ -260,28 +252,29 @@ impl Builder {
         self
     }
 
-    pub(super) fn builtin_kinds(&mut self) -> Result<(), StartError> {
-        self.register("sleep", Behaviour::Sleep);
-        let noop = Arc::new(crate::kinds::noop::Noop);
-        self.register("noop", Behaviour::Run { handler: noop, pool: DEFAULT });
-        let mut http = std::mem::take(&mut self.http);
+    /// What was registered, and the kinds that every engine has; `shell` makes that one.
+    pub(super) fn kinds(
+        &self,
+        shell: impl FnOnce(ShellSettings) -> Result<Shell, ShellError>,
+    ) -> Result<Registry, StartError> {
+        let mut registry = self.registry.clone();
+        registry.register("sleep", Behaviour::Sleep)?;
+        let mut run =
+            |kind, handler, pool| registry.register(kind, Behaviour::Run { handler, pool });
+        run("noop", Arc::new(crate::kinds::noop::Noop), DEFAULT)?;
+        let mut http = self.http.clone();
         http.response_max = http.response_max.min(self.limits.payload_bytes as u64);
-        self.register_in("http", Arc::new(Http::new(http)), DEFAULT);
+        run("http", Arc::new(Http::new(http)), DEFAULT)?;
         let mut settings = ShellSettings::new(self.dir.join("work"), self.dir.join("live"));
-        let named = self.supervisor.is_some();
-        settings.supervisor = self.supervisor.take().unwrap_or_default();
-        match Shell::new(settings) {
-            Ok(shell) => self.register_in("shell", Arc::new(shell), SHELL),
+        settings.supervisor = self.supervisor.clone().unwrap_or_default();
+        match shell(settings) {
+            Ok(shell) => run("shell", Arc::new(shell), SHELL)?,
             // A program that has no use for shell tasks need not prepare for them.
-            Err(crate::kinds::shell::ShellError::NoSupervisor) if !named => {}
+            Err(ShellError::NoSupervisor) if self.supervisor.is_none() => {}
             Err(error) => {
                 return Err(StartError::Kind { kind: "shell".into(), why: error.to_string() });
             }
         }
-        self.faults.drain(..).next().map_or(Ok(()), Err)
-    }
-
-    fn register_in(&mut self, kind: &str, handler: Arc<dyn Handler>, pool: PoolId) {
-        self.register(kind, Behaviour::Run { handler, pool });
+        Ok(registry)
     }
 }

@@ -205,3 +205,15 @@ pub enum StartError {
         why: String,
     },
 }
+
+/// A plan was looked at without an engine, and cannot be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// The engine that was to run it could not be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The plan is wrong.
+    #[error(transparent)]
+    Plan(#[from] PlanErrors),
+}

@@ -49,7 +49,7 @@ pub use attempt::GRACE;
 pub use builder::{Builder, Mode};
 pub use clock::{Clock, SystemClock};
 pub use engine::Engine;
-pub use error::{CommandError, EngineError, JobError, StartError, SubmitError};
+pub use error::{CheckError, CommandError, EngineError, JobError, StartError, SubmitError};
 pub use handle::{JobHandle, OutputError, OutputHandle};
 pub use message::{Answer, Ask, Live, Snapshot};
 pub use reading::{LogPage, Logged};

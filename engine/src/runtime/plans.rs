@@ -3,8 +3,30 @@
 use annals_tasks_sdk::plan::{Limits, Plan};
 use annals_tasks_sdk::{Payload, near};
 
+use super::builder::Builder;
 use super::engine::Engine;
-use super::error::SubmitError;
+use super::error::{CheckError, SubmitError};
+use crate::kinds::shell::Shell;
+
+impl Builder {
+    /// Finds what the engine that this would start would refuse of a plan; see
+    /// [`Engine::check`]. Nothing is started, made or written: there need be no store.
+    ///
+    /// ```
+    /// use annals_engine::Engine;
+    /// use annals_tasks_sdk::plan::{Limits, Plan};
+    /// let plan = r#"{"name": "p", "tasks": [{"id": "a", "kind": "noop"}]}"#;
+    /// let plan = Plan::from_json(plan, &Limits::default())?;
+    /// Engine::open("/nowhere").check(&plan)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check(&self, plan: &Plan) -> Result<(), CheckError> {
+        self.check_itself()?;
+        let registry = self.kinds(Shell::unprepared)?;
+        registry.check(plan, self.allow_unknown_kinds)?;
+        Ok(plan.check(&self.limits)?)
+    }
+}
 
 impl Engine {
     /// The limits of plans and payloads.

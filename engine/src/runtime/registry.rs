@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use annals_tasks_sdk::flow::PlanMaker;
 use annals_tasks_sdk::plan::{Plan, PlanError, PlanErrors};
-use annals_tasks_sdk::{Handler, near};
+use annals_tasks_sdk::{BadName, Handler, KindName, near};
 
+use super::error::StartError;
 use super::ids::IdHasher;
 use super::pool::PoolId;
 
 /// How tasks of a kind are brought about.
+#[derive(Clone)]
 pub(super) enum Behaviour {
     /// By attempts, each holding a slot of this pool.
     Run { handler: Arc<dyn Handler>, pool: PoolId },
@@ -29,8 +31,26 @@ pub struct KindInfo {
     pub pool: Option<&'static str>,
 }
 
+/// A kind or a workflow that cannot be registered.
+#[derive(Debug, Clone)]
+pub(super) enum Unfit {
+    Name(BadName),
+    Twice(String),
+    Workflow { name: String, errors: PlanErrors },
+}
+
+impl From<Unfit> for StartError {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Name(error) => Self::Name(error),
+            Unfit::Twice(name) => Self::Twice(name),
+            Unfit::Workflow { name, errors } => Self::Workflow { name, errors },
+        }
+    }
+}
+
 /// Which kinds and workflows this engine has.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Registry {
     /// Looked up for every start of a task. The program itself chooses the names.
     pub(super) kinds: HashMap<String, Behaviour, BuildHasherDefault<IdHasher>>,
@@ -38,6 +58,14 @@ pub(super) struct Registry {
 }
 
 impl Registry {
+    pub(super) fn register(&mut self, kind: &str, behaviour: Behaviour) -> Result<(), Unfit> {
+        KindName::new(kind).map_err(Unfit::Name)?;
+        match self.kinds.insert(kind.into(), behaviour) {
+            Some(_) => Err(Unfit::Twice(kind.into())),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn behaviour(&self, kind: &str) -> Option<&Behaviour> {
         self.kinds.get(kind)
     }

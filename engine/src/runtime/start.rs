@@ -20,6 +20,7 @@ use super::startup::Startup;
 use super::stats::Counters;
 use super::turn::Loop;
 use super::views::Progress;
+use crate::kinds::shell::Shell;
 use crate::log::{Done, EventLog, RedbLog, Waypoints, Writer};
 use crate::steplog::StepLogs;
 
@@ -28,11 +29,8 @@ impl Builder {
     ///
     /// Everything that recovery records is durable when this returns. To be called within a
     /// Tokio runtime; attempts run on one of the engine's own.
-    pub async fn start(mut self) -> Result<Engine, StartError> {
-        if let Some(fault) = self.faults.drain(..).next() {
-            return Err(fault);
-        }
-        check_limits(&self.limits)?;
+    pub async fn start(self) -> Result<Engine, StartError> {
+        self.check_itself()?;
         let told = self.told.clone();
         let engine = tokio::task::spawn_blocking(move || self.assemble()).await;
         let engine = engine.map_err(|_| EngineError::Stopped)??;
@@ -44,10 +42,18 @@ impl Builder {
         Ok(engine)
     }
 
+    /// Whether what was said so far can be had.
+    pub(super) fn check_itself(&self) -> Result<(), StartError> {
+        if let Some(unfit) = self.unfit.clone() {
+            return Err(unfit.into());
+        }
+        check_limits(&self.limits)
+    }
+
     fn assemble(mut self) -> Result<Engine, StartError> {
         super::panics::note_places();
         let log = self.open_log()?;
-        self.builtin_kinds()?;
+        self.registry = self.kinds(Shell::new)?;
         let keys = Arc::new(Keys::new(Arc::clone(&self.clock), self.keys));
         let mut recovered = recover(&*log.reader(), keys.oldest(), &self.told)?;
         keys.recover(&*log.reader(), &recovered.keys)?;

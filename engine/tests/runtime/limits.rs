@@ -1,10 +1,59 @@
 //! What is refused before anything of it exists.
 
+use annals_engine::Engine;
 use annals_engine::job::Origin;
-use annals_engine::runtime::{StartError, Submission, SubmitError};
-use annals_tasks_sdk::plan::Limits;
+use annals_engine::runtime::{CheckError, StartError, Submission, SubmitError};
+use annals_tasks_sdk::plan::{Limits, PlanErrors};
 
-use super::support::{World, plan, within};
+use super::support::{World, nothing, plan, task, within};
+
+fn of_the_plan(error: CheckError) -> PlanErrors {
+    match error {
+        CheckError::Plan(errors) => errors,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_plan_is_checked_where_no_engine_could_be_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    // No folder can be made below a file.
+    let builder = Engine::open(file.join("store")).task(task("work"), nothing);
+    let text = r#"{"id": "a", "kind": "work"}, {"id": "b", "kind": "http",
+        "input": {"url": "http://127.0.0.1/"}}"#;
+    let refused = builder.check(&plan(text)).map_err(of_the_plan).unwrap_err();
+    assert_eq!(refused.0[0].pointer, "/tasks/1/input/url");
+    builder.check(&plan(r#"{"id": "a", "kind": "work"}"#)).unwrap();
+    let limits = Limits { tasks: 1, ..Limits::default() };
+    let two = plan(r#"{"id": "a", "kind": "noop"}, {"id": "b", "kind": "noop"}"#);
+    assert_eq!(builder.limits(limits).check(&two).map_err(of_the_plan).unwrap_err().0.len(), 1);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_builder_that_could_not_start_says_so_whenever_it_is_asked() {
+    let twice = || World::in_memory().engine().task(task("noop"), nothing);
+    let builder = twice();
+    let plan = plan(r#"{"id": "a", "kind": "noop"}"#);
+    for _ in 0..2 {
+        match builder.check(&plan) {
+            Err(CheckError::Start(StartError::Twice(name))) => assert_eq!(name, "noop"),
+            other => panic!("{other:?}"),
+        }
+    }
+    let (a, b) = (task("a"), task("a"));
+    let builder = World::in_memory().engine().task(a, nothing).task(b, nothing);
+    let wrong = builder.task(task("no name"), nothing);
+    for _ in 0..2 {
+        // The first fault is the one that is told.
+        match wrong.check(&plan) {
+            Err(CheckError::Start(StartError::Twice(name))) => assert_eq!(name, "a"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_and_a_submission_refuse_the_same() {
@@ -15,6 +64,8 @@ async fn a_check_and_a_submission_refuse_the_same() {
         let engine = within(world.engine().allow_unknown_kinds(allow).start()).await.unwrap();
         for (plan, fits) in [(&strange, allow), (&wrong, false)] {
             let checked = engine.check(plan);
+            let before = world.engine().allow_unknown_kinds(allow).check(plan);
+            assert_eq!(before.map_err(of_the_plan), checked);
             assert_eq!(checked.is_ok(), fits, "{checked:?}");
             let submission = Submission::new(plan.clone(), Origin::ENGINE);
             match (within(engine.submit_plan(submission)).await, checked) {

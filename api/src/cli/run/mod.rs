@@ -63,7 +63,7 @@ async fn choose(
         let choice = choose::go_on_with(&job).await?;
         if let Some(file) = &args.file
             && !session.json
-            && choose::differs(&engine, job.id(), &read(file, None, &[]).await?).await?
+            && choose::differs(&engine, job.id(), &read(file, None, &[])?).await?
         {
             let file = file.display().to_string();
             let file = super::text::plain(&file);
@@ -73,7 +73,7 @@ async fn choose(
         return Ok(choice);
     }
     let Some(file) = &args.file else { return Err(CliError::usage("name a plan file")) };
-    let plan = read(file, args.input.as_deref(), &args.set).await?;
+    let plan = read(file, args.input.as_deref(), &args.set)?;
     let source = std::fs::canonicalize(file).unwrap_or_else(|_| PathBuf::from(file));
     let source = source.to_string_lossy().into_owned();
     if args.new {

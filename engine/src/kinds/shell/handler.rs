@@ -86,7 +86,17 @@ pub struct Shell {
 
 impl Shell {
     /// Makes the folders, and makes sure that there is a supervisor.
-    pub fn new(mut settings: ShellSettings) -> Result<Self, ShellError> {
+    pub fn new(settings: ShellSettings) -> Result<Self, ShellError> {
+        let mut shell = Self::unprepared(settings)?;
+        // The mode lets the users that scripts run as pass through to their job's folder.
+        shell.settings.work = prepare(&shell.settings.work, 0o711)?;
+        shell.settings.live = prepare(&shell.settings.live, 0o700)?;
+        shell.cgroups = cgroup::place();
+        Ok(shell)
+    }
+
+    /// The same without its folders: it can look at inputs, and run none.
+    pub(crate) fn unprepared(settings: ShellSettings) -> Result<Self, ShellError> {
         let program = match &settings.supervisor {
             // What runs now, even where its file has been replaced since.
             Supervisor::ThisProgram if can_supervise() => PathBuf::from("/proc/self/exe"),
@@ -94,10 +104,7 @@ impl Shell {
             Supervisor::Program(program) if program.is_file() => program.clone(),
             Supervisor::Program(program) => return Err(ShellError::NoProgram(program.clone())),
         };
-        // The mode lets the users that scripts run as pass through to their job's folder.
-        settings.work = prepare(&settings.work, 0o711)?;
-        settings.live = prepare(&settings.live, 0o700)?;
-        Ok(Self { settings, program, cgroups: cgroup::place() })
+        Ok(Self { settings, program, cgroups: None })
     }
 
     /// The folder with everything that the attempts of a job left behind; it may be missing.
