@@ -39,7 +39,8 @@ fn people_are_told_in_one_line() {
 fn a_store_that_is_served_is_named_with_the_url() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
-    for args in [&["verify"][..], &["serve", "--listen", "127.0.0.1:0"]] {
+    let again = ["serve", "--listen", "127.0.0.1:0", "--lock-timeout", "100ms"];
+    for args in [&["verify"][..], &again] {
         let answer = place.annals(args).expect(7);
         let line = answer.stderr.lines().next_back().unwrap_or_default().to_owned();
         let help = format!(
@@ -98,7 +99,7 @@ fn an_address_that_is_taken_is_exit_code_7() {
     assert!(!place.path("annals-data").exists(), "no store was made");
 }
 
-/// A server whose start hangs, because its store says which format it has when the test does.
+/// A server whose start hangs.
 struct Hanging {
     place: Place,
     child: std::process::Child,
@@ -106,13 +107,28 @@ struct Hanging {
 }
 
 impl Hanging {
+    /// Until the test says which format its store has.
     fn start() -> Self {
         let place = Place::new();
         Server::start(&place, &[]).end();
         fs::remove_file(place.path("annals-data/format")).unwrap();
         let mut make = std::process::Command::new("mkfifo");
         assert!(make.arg(place.path("annals-data/format")).status().unwrap().success());
-        let args = ["serve", "--listen", "127.0.0.1:0", "--log-format", "json"];
+        Self::of(place, &[])
+    }
+
+    /// Until the test lets go of its store, if the server waits so long.
+    fn locked(args: &[&str]) -> (Self, fs::File) {
+        let place = Place::new();
+        Server::start(&place, &[]).end();
+        let lock = fs::File::open(place.path("annals-data/lock")).unwrap();
+        lock.try_lock().expect("nobody has the store");
+        place.write("annals-data/lock", std::process::id().to_string());
+        (Self::of(place, args), lock)
+    }
+
+    fn of(place: Place, args: &[&str]) -> Self {
+        let args = [&["serve", "--listen", "127.0.0.1:0", "--log-format", "json"], args].concat();
         let mut child = place.start(&args);
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
@@ -163,4 +179,46 @@ fn a_start_can_be_ended() {
     let answer = crate::common::finish(server.child).expect(0);
     assert_eq!(answer.stdout, "", "it was never ready");
     assert!(answer.stderr.contains("before the store was open"), "{}", answer.stderr);
+}
+
+#[test]
+fn a_start_waits_for_a_store_that_somebody_else_has_for_a_moment() {
+    // A patience that no machine is too slow for: the lock is let go of once the wait is seen.
+    let (server, lock) = Hanging::locked(&["--lock-timeout", "1h"]);
+    let waits = format!(
+        "waiting up to 3600s for the store, which another process has (pid {})",
+        std::process::id()
+    );
+    let reason = || server.get("/readyz").expect(503).json()["reasons"][0]["detail"].clone();
+    until("it waits", || reason() == waits.as_str());
+    drop(lock);
+    until("it is ready", || server.get("/readyz").status == 200);
+    crate::common::signal(&server.child, Signal::TERM);
+    let answer = crate::common::finish(server.child).expect(0);
+    let told = answer.stderr.lines().filter(|line| line.contains(&waits)).count();
+    assert_eq!(told, 1, "{}", answer.stderr);
+}
+
+#[test]
+fn a_start_that_waits_can_be_ended() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let (server, lock) = Hanging::locked(&["--lock-timeout", "1h"]);
+        until("it waits", || server.get("/readyz").body.contains("another process has"));
+        crate::common::signal(&server.child, signal);
+        let answer = crate::common::finish(server.child).expect(0);
+        assert_eq!(answer.stdout, "", "it was never ready");
+        drop(lock);
+        server.place.annals(&["verify"]).expect(0);
+    }
+}
+
+#[test]
+fn a_start_that_has_waited_long_enough_says_who_has_the_store() {
+    let (server, _lock) = Hanging::locked(&["--lock-timeout", "50ms", "--json"]);
+    let answer = crate::common::finish(server.child).expect(7);
+    let problem = answer.stderr.lines().next_back().expect("a problem");
+    let problem: Value = serde_json::from_str(problem).expect("it is JSON");
+    assert_eq!(problem["code"], "store_in_use", "{problem}");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains(&format!("another process (pid {})", std::process::id())), "{detail}");
 }

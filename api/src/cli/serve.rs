@@ -25,7 +25,9 @@ pub(super) async fn serve(flags: ServerFlags, session: Session) -> Result<Exit, 
     place.store()?.clone_into(&mut settings.data);
     let logged = serve::install(&settings);
     logged.map_err(|error| CliError::unreachable(format!("cannot start threads: {error}")))?;
-    let engine = app.builder(&settings.data, |engine| settings.apply(engine));
+    let engine = app.builder(&settings.data, |engine| {
+        settings.apply(engine).lock_patience(settings.lock_timeout)
+    });
     let ready = |ready: &Ready| announce(ready, json, &mut out);
     let served = serve::serve(&settings, engine, ready).await;
     serve::flush();

@@ -153,7 +153,13 @@ impl Front {
 
 async fn start(engine: Builder, state: &AppState) -> Result<Engine, StartError> {
     let told = state.clone();
-    engine.progress(move |startup| told.enter(Phase::Starting(doing(&startup)))).start().await
+    let tell = move |startup: Startup| {
+        if let Startup::Waiting { .. } = startup {
+            tracing::warn!("{startup}");
+        }
+        told.enter(Phase::Starting(doing(&startup)));
+    };
+    engine.progress(tell).start().await
 }
 
 fn doing(startup: &Startup) -> Starting {

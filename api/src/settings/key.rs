@@ -156,6 +156,17 @@ pub(crate) const KEYS: &[Key] = &[
         set: |settings, text| targets(text).map(|targets| settings.allow_targets = targets),
     },
     Key {
+        name: "lock_timeout",
+        flag: "lock-timeout",
+        value: "DURATION",
+        help: "How long a start waits for a store that another process has: a command that is \
+               about to end, or the server before this one.",
+        default: "5s",
+        scope: Scope::Server,
+        shape: Shape::Text,
+        set: |settings, text| patience(text).map(|limit| settings.lock_timeout = limit),
+    },
+    Key {
         name: "min_free_disk",
         flag: "min-free-disk",
         value: "SIZE",

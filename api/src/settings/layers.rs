@@ -29,6 +29,7 @@ pub(crate) struct Settings {
     pub(crate) slots: usize,
     pub(crate) shell_slots: usize,
     pub(crate) allow_targets: Vec<AllowedTarget>,
+    pub(crate) lock_timeout: Duration,
     pub(crate) min_free_disk: u64,
     pub(crate) max_connections: usize,
     /// See [`Settings::connections_of_a_peer`].
@@ -52,6 +53,7 @@ impl Default for Settings {
             slots: 64,
             shell_slots: std::thread::available_parallelism().map_or(1, usize::from),
             allow_targets: Vec::new(),
+            lock_timeout: Duration::from_secs(5),
             min_free_disk: 128 << 20,
             max_connections: half_of_open_files(),
             max_connections_per_peer: None,

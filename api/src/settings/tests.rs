@@ -74,6 +74,7 @@ fn every_setting_can_be_in_the_file() {
         slots = 1_0
         shell_slots = 3
         allow_targets = ['localhost', '10.0.0.0/8']
+        lock_timeout = '7s'
         min_free_disk = '1 GiB'
         max_connections = 100
         max_connections_per_peer = 7
@@ -97,8 +98,8 @@ fn every_setting_can_be_in_the_file() {
     assert_eq!((settings.max_connections, settings.connections_of_a_peer()), (100, 7));
     let timeouts = [settings.header_timeout, settings.body_timeout, settings.idle_timeout];
     assert_eq!(timeouts.map(|each| each.as_millis()), [1_000, 61_000, 500]);
-    let timeouts = [settings.write_timeout, settings.shutdown_timeout];
-    assert_eq!(timeouts.map(|each| each.as_secs()), [4, 5]);
+    let timeouts = [settings.write_timeout, settings.shutdown_timeout, settings.lock_timeout];
+    assert_eq!(timeouts.map(|each| each.as_secs()), [4, 5, 7]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use annals_tasks_sdk::flow::{PlanMaker, WorkflowFn};
 use annals_tasks_sdk::plan::Limits;
@@ -243,6 +244,12 @@ impl Builder {
     /// How the store is opened.
     pub fn store(mut self, options: Options) -> Self {
         self.store = options;
+        self
+    }
+
+    /// How long a start waits for a store that another process has; 500 ms by default.
+    pub fn lock_patience(mut self, patience: Duration) -> Self {
+        self.store.lock_patience = patience;
         self
     }
 

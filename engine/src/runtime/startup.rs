@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::log::Notice;
 
@@ -12,6 +13,13 @@ use crate::log::Notice;
 pub enum Startup {
     /// It opens the store.
     Opening,
+    /// It waits for the store, which another process has.
+    Waiting {
+        /// The process, where the store's lock file says so.
+        pid: Option<u32>,
+        /// How long it waits at most.
+        patience: Duration,
+    },
     /// It repairs a file after a crash.
     Repairing {
         /// The file.
@@ -43,6 +51,10 @@ impl fmt::Display for Startup {
         let percent = |fraction: f64| (fraction * 100.0).floor();
         match self {
             Self::Opening => f.write_str("opening the store"),
+            Self::Waiting { pid, patience } => {
+                write!(f, "waiting up to {patience:?} for the store, which another process has")?;
+                pid.map_or(Ok(()), |pid| write!(f, " (pid {pid})"))
+            }
             Self::Repairing { file, fraction } => {
                 write!(f, "repairing {} after a crash, {} %", file.display(), percent(*fraction))
             }
@@ -78,6 +90,8 @@ impl Told {
         let Some(told) = self.0.clone() else { return also };
         Some(Arc::new(move |notice: Notice| {
             told(match notice.clone() {
+                Notice::Waiting { pid, patience } => Startup::Waiting { pid, patience },
+                Notice::Waited => Startup::Opening,
                 Notice::Repairing { file, progress } => {
                     Startup::Repairing { file, fraction: progress }
                 }

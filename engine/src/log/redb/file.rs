@@ -4,6 +4,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::redb::{Builder, Database, DatabaseError, ReadOnlyDatabase};
 
@@ -14,6 +15,15 @@ use crate::log::{Damage, LogError};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Notice {
+    /// Another process has the store; this one waits for it.
+    Waiting {
+        /// The process, where its lock file says so.
+        pid: Option<u32>,
+        /// How long at most.
+        patience: Duration,
+    },
+    /// The wait is over: this process has the store.
+    Waited,
     /// A file is repaired after a crash.
     Repairing {
         /// The file.

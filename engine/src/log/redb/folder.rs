@@ -8,21 +8,22 @@
 //! ```
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::disk::{Hold, Volume};
-use super::file::{damaged, io_error, settle, sync_folder};
+use super::file::{Notice, damaged, io_error, settle, sync_folder};
+use super::store::Options;
 use super::{records, views};
 use crate::log::{LogError, Position};
 
 /// The store format that this build makes, and the newest that it opens.
 const STORE_FORMAT: u32 = 1;
 
-/// So long a store may stay locked by a process that was killed a moment ago and is not gone yet.
-const LOCK_PATIENCE: Duration = Duration::from_millis(500);
-const LOCK_PAUSE: Duration = Duration::from_millis(5);
+/// How soon a lock that another process has is looked at again; an eighth of what was waited.
+const LOCK_PAUSES: RangeInclusive<Duration> = Duration::from_millis(5)..=Duration::from_millis(50);
 
 /// The paths of a store.
 #[derive(Clone)]
@@ -53,17 +54,17 @@ impl Folder {
         self.dir.join("format")
     }
 
-    /// Locks the store, and makes it if there is none and `create` says so.
-    pub(super) fn open(&self, create: bool) -> Result<Lock, LogError> {
+    /// Locks the store, and makes it if there is none and the options say so.
+    pub(super) fn open(&self, options: &Options) -> Result<Lock, LogError> {
         // The folder is looked at before the lock is made, so that nothing is left in a folder
         // that holds something else.
         if matches!(self.look()?, Found::Nothing) {
-            if !create {
+            if !options.create {
                 return Err(LogError::Missing { dir: self.dir.clone() });
             }
             self.make_folder(&self.dir)?;
         }
-        let lock = self.lock()?;
+        let lock = self.lock(options)?;
         // Somebody else may have made the store meanwhile.
         match self.look()? {
             Found::Store => self.check_format()?,
@@ -104,23 +105,40 @@ impl Folder {
         self.volume.exists(path).map_err(|error| io_error(path, error))
     }
 
-    fn lock(&self) -> Result<Lock, LogError> {
+    fn lock(&self, options: &Options) -> Result<Lock, LogError> {
         let path = self.dir.join("lock");
-        let begun = Instant::now();
+        let try_it = || self.volume.lock(&path).map_err(|error| io_error(&path, error));
+        if let Some(hold) = try_it()? {
+            return Ok(Lock(hold));
+        }
+        let (begun, patience) = (Instant::now(), options.lock_patience);
+        let tell = |notice| {
+            if let Some(notify) = &options.notify {
+                notify(notice);
+            }
+        };
+        tell(Notice::Waiting { pid: self.holder(&path), patience });
         loop {
-            match self.volume.lock(&path).map_err(|error| io_error(&path, error))? {
-                Some(hold) => return Ok(Lock(hold)),
-                None if begun.elapsed() < LOCK_PATIENCE => thread::sleep(LOCK_PAUSE),
-                None => return Err(self.already_open(&path)),
+            let waited = begun.elapsed();
+            if waited >= patience {
+                return Err(LogError::AlreadyOpen {
+                    dir: self.dir.clone(),
+                    pid: self.holder(&path),
+                });
+            }
+            let pause = (waited / 8).clamp(*LOCK_PAUSES.start(), *LOCK_PAUSES.end());
+            thread::sleep(pause.min(patience.saturating_sub(waited)));
+            if let Some(hold) = try_it()? {
+                tell(Notice::Waited);
+                return Ok(Lock(hold));
             }
         }
     }
 
-    fn already_open(&self, lock: &Path) -> LogError {
-        // Who it is helps, but is not needed.
+    /// Who has the lock. To know it helps, but is not needed.
+    fn holder(&self, lock: &Path) -> Option<u32> {
         let pid = self.volume.read(lock).ok().and_then(|pid| String::from_utf8(pid).ok());
-        let pid = pid.and_then(|pid| pid.trim().parse().ok());
-        LogError::AlreadyOpen { dir: self.dir.clone(), pid }
+        pid?.trim().parse().ok()
     }
 
     fn check_format(&self) -> Result<(), LogError> {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use annals_tasks_sdk::JobId;
 
@@ -25,7 +26,10 @@ pub struct Options {
     pub roll_bytes: u64,
     /// Memory for pages of all files together.
     pub cache_bytes: usize,
-    /// Who is told of repairs; must not use the log.
+    /// How long to wait for a store that another process has: 500 ms, as much as one that was
+    /// killed a moment ago may take to be gone.
+    pub lock_patience: Duration,
+    /// Who is told of waits and repairs; must not use the log.
     pub notify: Option<Arc<dyn Fn(Notice) + Send + Sync>>,
     /// Another disk than the machine's.
     pub disk: Option<Arc<dyn Disk>>,
@@ -37,6 +41,7 @@ impl Default for Options {
             create: true,
             roll_bytes: 128 << 20,
             cache_bytes: 64 << 20,
+            lock_patience: Duration::from_millis(500),
             notify: None,
             disk: None,
         }
@@ -49,6 +54,7 @@ impl fmt::Debug for Options {
             .field("create", &self.create)
             .field("roll_bytes", &self.roll_bytes)
             .field("cache_bytes", &self.cache_bytes)
+            .field("lock_patience", &self.lock_patience)
             .finish_non_exhaustive()
     }
 }
@@ -85,7 +91,7 @@ impl RedbLog {
     pub fn open(dir: &Path, options: &Options) -> Result<Self, LogError> {
         let volume = Volume(options.disk.clone());
         let folder = Folder { dir: dir.into(), volume: volume.clone() };
-        let lock = folder.open(options.create)?;
+        let lock = folder.open(options)?;
         let (cache, notify) = (options.cache_bytes, &options.notify);
         let records =
             Records::open(volume.clone(), folder.records(), cache / 4 * 3, notify.clone())?;
