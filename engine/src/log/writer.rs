@@ -137,11 +137,17 @@ impl Queue {
 impl Writer {
     /// Starts the thread that writes `log`; fails where the system gives no thread.
     pub fn start(log: Box<dyn EventLog>, done: Done) -> std::io::Result<Self> {
-        let (writer, mut committer) = Self::by_hand(log, done);
+        let (writer, committer) = Self::by_hand(log, done);
+        writer.run(committer)?;
+        Ok(writer)
+    }
+
+    /// Starts the thread of a committer that was made by hand with this writer.
+    pub fn run(&self, mut committer: Committer) -> std::io::Result<()> {
         let thread = std::thread::Builder::new().name("annals-log".into());
         let thread = thread.spawn(move || committer.run())?;
-        *writer.0.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        Ok(writer)
+        *self.0.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(())
     }
 
     /// A writer without a thread: its owner calls [`Committer::commit_next`].

@@ -102,19 +102,11 @@ impl Loop {
         }
     }
 
-    /// Starts the attempts of a turn together: one hand-over to the other threads, not one each.
+    /// Starts the attempts of a turn.
     pub(super) fn start_attempts(&mut self) {
         self.started = self.starting.len();
-        let tasks = &self.shared.tasks;
-        if let [_] = self.starting[..] {
-            self.starting.drain(..).for_each(|attempt| drop(tasks.spawn(attempt.run())));
-        } else if !self.starting.is_empty() {
-            let starting = std::mem::take(&mut self.starting);
-            tasks.spawn(async move {
-                for attempt in starting {
-                    tokio::spawn(attempt.run());
-                }
-            });
+        if !self.starting.is_empty() {
+            self.shared.workers.run(&mut self.starting);
         }
     }
 

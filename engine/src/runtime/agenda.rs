@@ -31,6 +31,11 @@ impl Agenda {
         }
     }
 
+    /// The time of a job.
+    pub(super) fn of(&self, job: JobId) -> Option<Timestamp> {
+        self.by_job.get(&job).copied()
+    }
+
     /// How many jobs have a time.
     pub(super) fn len(&self) -> usize {
         self.by_job.len()

@@ -122,7 +122,7 @@ impl Attempt {
     async fn finish_log(&self) -> LogSize {
         let written = self.0.log.get().filter(|log| log.bytes() > 0).cloned();
         let Some(log) = written else { return LogSize::default() };
-        tokio::task::spawn_blocking(move || log.finish()).await.unwrap_or_default()
+        self.0.shared.workers.blocking(move || log.finish()).await.unwrap_or_default()
     }
 
     async fn outcome(&self) -> Outcome {
@@ -152,9 +152,9 @@ impl Attempt {
     }
 
     async fn read_checkpoint(&self, digest: ValueDigest) -> TaskResult<Payload> {
-        let (reader, job, task) =
-            (Arc::clone(&self.0.shared.reader), self.0.id.job, self.0.id.number);
-        let read = tokio::task::spawn_blocking(move || reader.value(job, task, &digest)).await;
+        let shared = &self.0.shared;
+        let (reader, job, task) = (Arc::clone(&shared.reader), self.0.id.job, self.0.id.number);
+        let read = shared.workers.blocking(move || reader.value(job, task, &digest)).await;
         let unreadable = |why: String| {
             TaskError::new("checkpoint_unreadable", format!("the checkpoint cannot be read: {why}"))
         };

@@ -4,7 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use annals_tasks_sdk::Timestamp;
+use annals_tasks_sdk::{JobId, Timestamp};
+use uuid::Uuid;
 
 /// What the engine takes time from; tests bring their own.
 pub trait Clock: Send + Sync + 'static {
@@ -19,6 +20,14 @@ pub trait Clock: Send + Sync + 'static {
     fn patience(&self, ahead: Duration) -> Duration {
         // The wall clock may be set while a loop waits, so no wait is long.
         ahead.min(Duration::from_secs(30))
+    }
+
+    /// An id for a job that is made now: greater than all that were given out before.
+    fn new_id(&self) -> JobId {
+        // A clock that stands before 1970 cannot be written into an id; it is read as 1970.
+        let is_sane = SystemTime::now() >= UNIX_EPOCH;
+        let epoch = || Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 0, 0));
+        JobId::from_uuid(if is_sane { Uuid::now_v7() } else { epoch() })
     }
 }
 

@@ -24,6 +24,7 @@ use super::registry::{KindInfo, Registry};
 use super::resting::Resting;
 use super::stats::Counters;
 use super::views::{Progress, Round};
+use super::workers::Workers;
 use crate::job::LossRule;
 use crate::kinds::shell::{Leftover, end_leftovers};
 use crate::log::{JobRow, LogError, LogReader, Stopped, Waypoints, Writer, WriterStats};
@@ -61,7 +62,7 @@ pub(super) struct Shared {
     pub(super) steplogs: StepLogs,
     /// Where attempts run, apart from the program's own runtime: a task that blocks its thread
     /// blocks other tasks at worst, never the program or the engine.
-    pub(super) tasks: tokio::runtime::Handle,
+    pub(super) workers: Workers,
     /// Records of live child processes.
     pub(super) live_dir: Option<PathBuf>,
     /// Whether what an engine that died had left behind is ended.
@@ -173,6 +174,14 @@ impl Shared {
         answer.await.map_err(|_| self.why())
     }
 
+    /// Reads the log where blocking is allowed.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> Result<T, LogError> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        self.workers.blocking(read).await?.map_err(EngineError::from)
+    }
+
     async fn permit(&self) -> Result<OwnedSemaphorePermit, EngineError> {
         Arc::clone(&self.admission).acquire_owned().await.map_err(|_| self.why())
     }
@@ -215,7 +224,7 @@ impl Engine {
         }
         // The views come last: what has left the loops meanwhile is in them.
         let reader = Arc::clone(&shared.reader);
-        for row in blocking(move || reader.job_rows(before, limit)).await? {
+        for row in shared.read(move || reader.job_rows(before, limit)).await? {
             let newest = rows.entry(row.job).or_insert_with(|| row.clone());
             if newest.head.seq < row.head.seq {
                 *newest = row;
@@ -299,7 +308,7 @@ impl Engine {
     }
 
     /// Starts nothing more. Gives whether all attempts ended by themselves.
-    async fn drain(&self, patience: Duration) -> bool {
+    pub(super) async fn drain(&self, patience: Duration) -> bool {
         let waits = self.ask_to_be_quiet(|| None);
         self.are_quiet(waits, patience).await
     }
@@ -307,7 +316,7 @@ impl Engine {
     /// Has attempts stop, and waits for each as long as its task was promised, but no longer than
     /// `longest`. One that ends later is lost and may count as a loss: a task that blocks its
     /// thread cannot be stopped, and what nobody has seen end must not be recorded as ended.
-    async fn interrupt(&self, longest: Duration) {
+    pub(super) async fn interrupt(&self, longest: Duration) {
         let mut graces = Vec::new();
         let waits = self.ask_to_be_quiet(|| {
             let (grace, longest) = Reply::new(None);
@@ -344,6 +353,7 @@ impl Engine {
             }
         };
         tokio::select! {
+            biased;
             () = all => true,
             () = self.0.shared.clock.sleep(patience) => false,
         }
@@ -357,17 +367,32 @@ impl Engine {
 }
 
 impl Inner {
+    /// An engine that its owner drives.
+    pub(super) fn without_threads(shared: Arc<Shared>) -> Self {
+        Self { shared, loops: Mutex::default(), runtime: Mutex::default() }
+    }
+
     fn close(&self) -> Result<(), EngineError> {
+        self.begin_close();
+        for thread in self.loops.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // A loop that panicked has said so.
+            let _ = thread.join();
+        }
+        self.end_close()
+    }
+
+    /// Has the loops end when they have answered what they must.
+    pub(super) fn begin_close(&self) {
         self.shared.admission.close();
         self.shared.growth.send_replace(());
         if self.shared.views.events() > TAIL_MAX {
             self.shared.begin_views_round();
         }
         self.shared.tell_all(|| Message::Close);
-        for thread in self.loops.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // A loop that panicked has said so.
-            let _ = thread.join();
-        }
+    }
+
+    /// Ends the rest when no loop turns any more.
+    pub(super) fn end_close(&self) -> Result<(), EngineError> {
         self.shared.loads.close();
         if let Some(tasks) = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take() {
             tasks.shutdown_background();
@@ -396,12 +421,4 @@ impl From<LogError> for EngineError {
             error => Self::Log(Arc::new(error)),
         }
     }
-}
-
-/// Reads the log where blocking is allowed.
-pub(super) async fn blocking<T: Send + 'static>(
-    read: impl FnOnce() -> Result<T, LogError> + Send + 'static,
-) -> Result<T, EngineError> {
-    let read = tokio::task::spawn_blocking(read).await;
-    read.map_err(|_| EngineError::Stopped)?.map_err(EngineError::from)
 }

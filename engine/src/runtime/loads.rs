@@ -1,7 +1,7 @@
 //! Loads: jobs are read from the log on threads of their own, so that a long history, or a slow
 //! disk, keeps no loop from its other jobs.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use annals_tasks_sdk::JobId;
@@ -31,22 +31,22 @@ pub(super) type Found = Result<(Arc<Job>, Head), JobError>;
 /// once, for a request that holds a permit, or for one of few jobs whose time has come.
 pub(super) struct Loads(Mutex<Option<Sender<Load>>>);
 
+/// Who reads.
+#[derive(Clone)]
+pub(super) struct Loader {
+    /// One thread waits for the next load, the others for their turn to wait.
+    waiting: Arc<Mutex<Receiver<Load>>>,
+    reader: Arc<dyn LogReader>,
+    inboxes: Arc<Vec<Inbox>>,
+}
+
 impl Loads {
-    /// Starts the threads; fails where the system gives none. They end when this is closed or
-    /// dropped.
-    pub(super) fn start(
-        reader: &Arc<dyn LogReader>,
-        inboxes: &Arc<Vec<Inbox>>,
-    ) -> std::io::Result<Self> {
+    /// The way to a loader that has no threads yet.
+    pub(super) fn new(reader: &Arc<dyn LogReader>, inboxes: &Arc<Vec<Inbox>>) -> (Self, Loader) {
         let (sender, receiver) = channel();
-        let receiver = Arc::new(Mutex::new(receiver));
-        for n in 0..THREADS {
-            let (receiver, reader) = (Arc::clone(&receiver), Arc::clone(reader));
-            let inboxes = Arc::clone(inboxes);
-            let thread = std::thread::Builder::new().name(format!("annals-load-{n}"));
-            thread.spawn(move || run(&receiver, &*reader, &inboxes))?;
-        }
-        Ok(Self(Mutex::new(Some(sender))))
+        let (reader, inboxes) = (Arc::clone(reader), Arc::clone(inboxes));
+        let loader = Loader { waiting: Arc::new(Mutex::new(receiver)), reader, inboxes };
+        (Self(Mutex::new(Some(sender))), loader)
     }
 
     /// Has a job read; [`Message::Loaded`] brings it to its loop.
@@ -64,17 +64,40 @@ impl Loads {
     }
 }
 
-fn run(waiting: &Mutex<Receiver<Load>>, reader: &dyn LogReader, inboxes: &[Inbox]) {
-    // One thread waits for the next load, the others for their turn to wait.
-    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
-    while let Ok(load) = next() {
+impl Loader {
+    /// Starts the threads; fails where the system gives none. They end when the loads are closed
+    /// or dropped.
+    pub(super) fn start(&self) -> std::io::Result<()> {
+        for n in 0..THREADS {
+            let loader = self.clone();
+            let thread = std::thread::Builder::new().name(format!("annals-load-{n}"));
+            thread.spawn(move || {
+                while let Ok(load) = loader.next() {
+                    loader.carry_out(&load);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn next(&self) -> Result<Load, RecvError> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).recv()
+    }
+
+    /// Reads the next job, if one is to be read now.
+    pub(super) fn load_next(&self) -> bool {
+        let next = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).try_recv();
+        next.inspect(|load| self.carry_out(load)).is_ok()
+    }
+
+    fn carry_out(&self, load: &Load) {
         let (home, job) = (load.home, load.job);
-        let found = panics::guard(|| read(reader, &load)).unwrap_or_else(|panic| {
+        let found = panics::guard(|| read(&*self.reader, load)).unwrap_or_else(|panic| {
             let why = format!("the engine panicked while it read the job: {panic}");
             Err(JobError::Unreadable { job, why })
         });
         // A loop that is gone waits for nothing.
-        inboxes[home].send(Message::Loaded { job, found });
+        self.inboxes[home].send(Message::Loaded { job, found });
     }
 }
 

@@ -9,6 +9,8 @@ mod agenda;
 mod attempt;
 mod broken;
 mod builder;
+#[doc(hidden)]
+pub mod by_hand;
 mod clock;
 mod commands;
 mod desk;
@@ -41,6 +43,7 @@ mod turn;
 mod views;
 mod wants;
 mod watchers;
+mod workers;
 
 #[cfg(test)]
 mod tests;

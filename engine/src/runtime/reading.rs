@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use annals_tasks_sdk::JobId;
 
-use super::engine::{Engine, blocking};
+use super::engine::Engine;
 use super::error::{EngineError, JobError};
 use super::handle::JobHandle;
 use super::message::Message;
@@ -37,18 +37,18 @@ impl JobHandle {
             Some((_, head)) => Some(head.row),
             None => shared.ask(home, |reply| Message::Head { job, reply }).await??,
         };
-        let shared = Arc::clone(shared);
+        let reading = Arc::clone(shared);
         let read = move || {
-            let reader = &*shared.reader;
+            let reader = &*reading.reader;
             // What no loop knows of has ended, or never was. If it has gone on meanwhile, then
             // the views tell of that or do not: either is its history at some time since.
             let viewed = || Ok::<_, LogError>(reader.job_row(job)?.map(|row| row.head.row));
             let Some(head) = head.map_or_else(viewed, |head| Ok(Some(head)))? else {
                 return Ok(None);
             };
-            history_page(reader, &shared.waypoints, (job, head), after, limit).map(Some)
+            history_page(reader, &reading.waypoints, (job, head), after, limit).map(Some)
         };
-        let rows = blocking(read).await?.ok_or(JobError::NotFound(job))?;
+        let rows = shared.read(read).await?.ok_or(JobError::NotFound(job))?;
         let events = rows.into_iter().flat_map(logged);
         Ok(events.filter(|logged| logged.recorded.seq > after).take(limit.events).collect())
     }
@@ -68,7 +68,8 @@ impl Engine {
     /// limits allow. It ends where it begins only where there is no event behind.
     pub async fn events(&self, after: Position, limit: PageLimit) -> Result<LogPage, EngineError> {
         let reader = self.reader();
-        let rows = blocking(move || log_page(&*reader, after, limit)).await?;
+        let read = move || log_page(&*reader, after, limit);
+        let rows = self.0.shared.read(read).await?;
         let mut upto = rows.last().map_or(after, |row| Position(row.end().0 - 1));
         let events = rows.into_iter().flat_map(|row| {
             let job = row.job;

@@ -9,9 +9,9 @@ use super::builder::{Builder, Mode};
 use super::driver;
 use super::engine::{Engine, INBOX_MAX, Inner, Settings, Shared};
 use super::error::{EngineError, StartError};
-use super::inbox::{Inbox, inbox};
+use super::inbox::{Inbox, Outbox, inbox};
 use super::keys::Keys;
-use super::loads::Loads;
+use super::loads::{Loader, Loads};
 use super::message::Message;
 use super::pool::Pools;
 use super::recovery::{Broken, Recovered, recover};
@@ -20,8 +20,9 @@ use super::startup::Startup;
 use super::stats::Counters;
 use super::turn::Loop;
 use super::views::Progress;
+use super::workers::Workers;
 use crate::kinds::shell::Shell;
-use crate::log::{Done, EventLog, RedbLog, Waypoints, Writer};
+use crate::log::{Committer, Done, EventLog, RedbLog, Waypoints, Writer};
 use crate::steplog::StepLogs;
 
 impl Builder {
@@ -32,13 +33,10 @@ impl Builder {
     pub async fn start(self) -> Result<Engine, StartError> {
         self.check_itself()?;
         let told = self.told.clone();
-        let engine = tokio::task::spawn_blocking(move || self.assemble()).await;
+        let engine = tokio::task::spawn_blocking(move || self.start_threads()).await;
         let engine = engine.map_err(|_| EngineError::Stopped)??;
         told.tell(Startup::Resuming);
-        let shared = &engine.0.shared;
-        for home in 0..shared.inboxes.len() {
-            shared.ask(home, |reply| Message::Recover { reply }).await??;
-        }
+        engine.resume().await?;
         Ok(engine)
     }
 
@@ -50,37 +48,47 @@ impl Builder {
         check_limits(&self.limits)
     }
 
-    fn assemble(mut self) -> Result<Engine, StartError> {
-        super::panics::note_places();
-        let log = self.open_log()?;
-        self.registry = self.kinds(Shell::new)?;
-        let keys = Arc::new(Keys::new(Arc::clone(&self.clock), self.keys));
-        let mut recovered = recover(&*log.reader(), keys.oldest(), &self.told)?;
-        keys.recover(&*log.reader(), &recovered.keys)?;
+    fn start_threads(mut self) -> Result<Engine, StartError> {
+        let store = self.recover()?;
         let tasks = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(task_threads(self.mode, self.slots))
             .thread_name("annals-task")
             .enable_all()
             .build()
             .map_err(no_threads)?;
-        let (inboxes, receivers): (Vec<_>, Vec<_>) = (0..self.loops).map(|_| inbox()).unzip();
+        let workers = Workers::Threads(tasks.handle().clone());
+        let still = self.assemble(store, workers)?;
+        still.run(tasks).map_err(no_threads)
+    }
+
+    /// Opens the store, and finds out where every job stands.
+    pub(super) fn recover(&mut self) -> Result<Store, StartError> {
+        super::panics::note_places();
+        let log = self.open_log()?;
+        self.registry = self.kinds(Shell::new)?;
+        let keys = Arc::new(Keys::new(Arc::clone(&self.clock), self.keys));
+        let recovered = recover(&*log.reader(), keys.oldest(), &self.told)?;
+        keys.recover(&*log.reader(), &recovered.keys)?;
+        Ok(Store { log, keys, recovered })
+    }
+
+    /// Puts an engine together that nothing drives yet.
+    pub(super) fn assemble(self, store: Store, workers: Workers) -> Result<Still, StartError> {
+        let Store { log, keys, mut recovered } = store;
+        let (inboxes, outboxes): (Vec<_>, Vec<_>) = (0..self.loops).map(|_| inbox()).unzip();
         let told = self.told.clone();
-        let shared = Arc::new(self.share(log, keys, inboxes, tasks.handle().clone())?);
+        let (shared, committer, loader) = self.share(log, keys, inboxes, workers);
+        let shared = Arc::new(shared);
         let views_are_due = shared.views.count(recovered.tail_events);
         if shared.settings.dispatches {
             told.tell(Startup::EndingLeftovers);
             end_leftovers(&shared, &mut recovered)?;
         }
-        let loops = spread(&shared, recovered);
-        let threads =
-            loops.into_iter().zip(receivers).map(|(each, outbox)| driver::start(each, outbox));
-        let threads: Result<Vec<_>, _> = threads.collect();
-        let threads = threads.map_err(no_threads)?;
+        let loops = spread(&shared, recovered).into_iter().zip(outboxes).collect();
         if views_are_due {
             shared.begin_views_round();
         }
-        let (loops, runtime) = (Mutex::new(threads), Mutex::new(Some(tasks)));
-        Ok(Engine(Arc::new(Inner { shared, loops, runtime })))
+        Ok(Still { shared, loops, committer, loader })
     }
 
     fn open_log(&mut self) -> Result<Box<dyn EventLog>, StartError> {
@@ -98,12 +106,12 @@ impl Builder {
         log: Box<dyn EventLog>,
         keys: Arc<Keys>,
         inboxes: Vec<Inbox>,
-        tasks: tokio::runtime::Handle,
-    ) -> Result<Shared, StartError> {
+        workers: Workers,
+    ) -> (Shared, Committer, Loader) {
         let (reader, inboxes, growth) = (log.reader(), Arc::new(inboxes), watch::Sender::new(()));
-        let writer = Writer::start(log, notify(&inboxes, &growth)).map_err(no_threads)?;
-        let loads = Loads::start(&reader, &inboxes).map_err(no_threads)?;
-        Ok(Shared {
+        let (writer, committer) = Writer::by_hand(log, notify(&inboxes, &growth));
+        let (loads, loader) = Loads::new(&reader, &inboxes);
+        let shared = Shared {
             registry: self.registry,
             pools: Pools::new(self.slots, self.shell_slots),
             writer,
@@ -125,12 +133,53 @@ impl Builder {
             counters: inboxes.iter().map(|_| Arc::new(Counters::default())).collect(),
             inboxes,
             steplogs: StepLogs::new(self.dir.join("steps"), crate::steplog::BUDGET),
-            tasks,
+            workers,
             live_dir: Some(self.dir.join("live")),
             leftovers_ended: Mutex::new(false),
             failure: OnceLock::new(),
             admission: Arc::new(Semaphore::new(INBOX_MAX)),
-        })
+        };
+        (shared, committer, loader)
+    }
+}
+
+/// An open store, and what was found in it.
+pub(super) struct Store {
+    log: Box<dyn EventLog>,
+    keys: Arc<Keys>,
+    recovered: Recovered,
+}
+
+/// An engine that nothing drives yet.
+pub(super) struct Still {
+    pub(super) shared: Arc<Shared>,
+    pub(super) loops: Vec<(Loop, Outbox)>,
+    pub(super) committer: Committer,
+    pub(super) loader: Loader,
+}
+
+impl Still {
+    /// Has threads drive it.
+    fn run(self, tasks: tokio::runtime::Runtime) -> std::io::Result<Engine> {
+        let Self { shared, loops, committer, loader } = self;
+        shared.writer.run(committer)?;
+        loader.start()?;
+        let loops = loops.into_iter().map(|(each, outbox)| driver::start(each, outbox));
+        let loops = Mutex::new(loops.collect::<Result<_, _>>()?);
+        Ok(Engine(Arc::new(Inner { shared, loops, runtime: Mutex::new(Some(tasks)) })))
+    }
+}
+
+impl Engine {
+    /// Declares lost what was alive when an earlier engine died, and has jobs go on. A start does
+    /// this by itself.
+    #[doc(hidden)]
+    pub async fn resume(&self) -> Result<(), EngineError> {
+        let shared = &self.0.shared;
+        for home in 0..shared.inboxes.len() {
+            shared.ask(home, |reply| Message::Recover { reply }).await??;
+        }
+        Ok(())
     }
 }
 

@@ -1,11 +1,8 @@
 //! Submissions: a plan, or a workflow and an input, becomes a job.
 
-use std::time::SystemTime;
-
 use annals_tasks_sdk::plan::{Plan, PlanErrors};
 use annals_tasks_sdk::{JobId, Payload, Workflow};
 use serde::Serialize;
-use uuid::Uuid;
 
 use super::engine::{Engine, Shared};
 use super::error::SubmitError;
@@ -121,7 +118,7 @@ impl Engine {
         shared.check_kinds(&plan)?;
         let submitted = Submitted { plan, workflow, source };
         let events = submit(submitted, &shared.settings.limits)?;
-        let job = new_id();
+        let job = shared.clock.new_id();
         let snapshot = shared.submit(job, events, (origin, claim), shows).await?;
         Ok((self.job(job), Begun::Now(snapshot)))
     }
@@ -154,12 +151,4 @@ impl Shared {
         let submit = |reply| Message::Submit { executor, claim, shows, reply };
         self.ask(self.home_of(job), submit).await?
     }
-}
-
-/// An id for a job that is submitted now: greater than all that this process has made before.
-fn new_id() -> JobId {
-    // A clock that stands before 1970 cannot be written into an id; it is read as 1970.
-    let is_sane = SystemTime::now() >= SystemTime::UNIX_EPOCH;
-    let epoch = || Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, 0, 0));
-    JobId::from_uuid(if is_sane { Uuid::now_v7() } else { epoch() })
 }
