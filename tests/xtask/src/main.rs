@@ -41,6 +41,9 @@ enum Xtask {
     },
     /// Requests to httpbin, which is installed from the package index into `target/httpbin`.
     Httpbin,
+    /// The set-up of a server by FAI's scripts, beside FAI's own runner. Needs root; Debian's
+    /// packages are installed, and a root is made by debootstrap into `target/fai`.
+    Fai,
     /// Clients that keep a server waiting, each in its own way.
     Clients {
         /// How many.
@@ -78,7 +81,8 @@ fn main() -> ExitCode {
         Xtask::Walk { commands, seed } => walk(commands, seed),
         Xtask::Kill { rounds } => kill(rounds),
         Xtask::Race { rounds } => race(rounds),
-        Xtask::Httpbin => httpbin(),
+        Xtask::Httpbin => ignored("httpbin"),
+        Xtask::Fai => ignored("fai"),
         Xtask::Clients { clients, release } => slow_clients(clients, release),
         Xtask::Ioerr { rounds } => ioerr(rounds),
         Xtask::Crash { images, seed, release } => crash(images, seed, release),
@@ -90,12 +94,13 @@ fn main() -> ExitCode {
 type Part = (&'static str, fn() -> bool);
 
 fn slow() -> bool {
-    let parts: [Part; 6] = [
+    let parts: [Part; 7] = [
         ("walk", || walk(1_000_000, None)),
         ("kill", || kill(100)),
         ("ioerr", || ioerr(1)),
         ("race", || race(1_000)),
-        ("httpbin", httpbin),
+        ("httpbin", || ignored("httpbin")),
+        ("fai", || ignored("fai")),
         ("clients", || slow_clients(2_000, false)),
     ];
     let mut failed = Vec::new();
@@ -136,9 +141,10 @@ fn race(rounds: u32) -> bool {
     test.status().is_ok_and(|status| status.success())
 }
 
-fn httpbin() -> bool {
+/// Runs tests that are left out otherwise.
+fn ignored(name: &str) -> bool {
     let mut test = cargo();
-    test.args(["test", "--package", "annals-suite", "--test", "httpbin", "--", "--ignored"]);
+    test.args(["test", "--package", "annals-suite", "--test", name, "--", "--ignored"]);
     test.status().is_ok_and(|status| status.success())
 }
 
