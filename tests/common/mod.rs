@@ -37,15 +37,6 @@ pub(crate) fn built(name: &str, which: &[&str]) -> PathBuf {
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
-    // Cargo tells tests about their package. Build scripts take that for news, and build anew
-    // what is there already.
-    let is_about_this =
-        |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-    for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(is_about_this) {
-            cargo.env_remove(name);
-        }
-    }
     let built = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo runs");
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let messages = String::from_utf8(built.stdout).expect("cargo writes UTF-8");
@@ -92,7 +83,12 @@ impl Place {
 
     /// A command in this folder with an environment that is the same everywhere.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(annals());
+        self.command_of(annals(), args)
+    }
+
+    /// The same of another program.
+    pub(crate) fn command_of(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(args).current_dir(self.dir.path());
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("USER", "ada").env("TZ", "UTC").stdin(Stdio::null());

@@ -210,6 +210,10 @@ impl Reply {
             headers.push((name.to_ascii_lowercase(), value.to_owned()));
         }
         let mut reply = Self { status, headers, body: String::new() };
+        if reply.header("transfer-encoding") == Some("chunked") {
+            reply.body = String::from_utf8(chunks(reader)?).ok()?;
+            return Some(reply);
+        }
         let length = reply.header("content-length").and_then(|length| length.parse::<u64>().ok());
         // Without a length the body ends where the connection does.
         reader.take(length.unwrap_or(u64::MAX)).read_to_string(&mut reply.body).ok()?;
@@ -233,6 +237,25 @@ impl Reply {
     pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{self:?}");
         self
+    }
+}
+
+/// A body that comes in chunks; nothing where it is not whole.
+fn chunks(reader: &mut impl BufRead) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let mut size = String::new();
+        reader.read_line(&mut size).ok()?;
+        let size = u64::from_str_radix(size.trim_end(), 16).ok()?;
+        let read = reader.by_ref().take(size).read_to_end(&mut body).ok()?;
+        let mut end = [0; 2];
+        reader.read_exact(&mut end).ok()?;
+        if read as u64 != size || end != *b"\r\n" {
+            return None;
+        }
+        if size == 0 {
+            return Some(body);
+        }
     }
 }
 

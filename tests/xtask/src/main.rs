@@ -39,6 +39,19 @@ enum Xtask {
         #[arg(long, default_value_t = 1_000)]
         rounds: u32,
     },
+    /// Servers that are told to end, twice, or killed, while tasks complete and jobs are cancelled.
+    Shutdown {
+        /// How many servers to end.
+        #[arg(long, default_value_t = 500)]
+        rounds: u32,
+    },
+    /// What a job that panics, floods its log or fails in a loop costs the others: how much longer
+    /// they wait, and the server's memory, beside the bounds for both.
+    Isolation {
+        /// Compile for speed.
+        #[arg(long)]
+        release: bool,
+    },
     /// Requests to httpbin, which is installed from the package index into `target/httpbin`.
     Httpbin,
     /// The set-up of a server by FAI's scripts, beside FAI's own runner. Needs root; Debian's
@@ -81,6 +94,8 @@ fn main() -> ExitCode {
         Xtask::Walk { commands, seed } => walk(commands, seed),
         Xtask::Kill { rounds } => kill(rounds),
         Xtask::Race { rounds } => race(rounds),
+        Xtask::Shutdown { rounds } => shutdown(rounds),
+        Xtask::Isolation { release } => isolation(release),
         Xtask::Httpbin => ignored("httpbin"),
         Xtask::Fai => ignored("fai"),
         Xtask::Clients { clients, release } => slow_clients(clients, release),
@@ -94,11 +109,13 @@ fn main() -> ExitCode {
 type Part = (&'static str, fn() -> bool);
 
 fn slow() -> bool {
-    let parts: [Part; 7] = [
+    let parts: [Part; 9] = [
         ("walk", || walk(1_000_000, None)),
         ("kill", || kill(100)),
         ("ioerr", || ioerr(1)),
         ("race", || race(1_000)),
+        ("shutdown", || shutdown(100)),
+        ("isolation", || isolation(false)),
         ("httpbin", || ignored("httpbin")),
         ("fai", || ignored("fai")),
         ("clients", || slow_clients(2_000, false)),
@@ -136,8 +153,25 @@ fn kill(rounds: u32) -> bool {
 
 fn race(rounds: u32) -> bool {
     let mut test = cargo();
-    test.args(["test", "--package", "annals", "--test", "http", "race"]);
+    test.args(["test", "--package", "annals", "--test", "http", "race", "--", "--nocapture"]);
     test.env("ANNALS_RACE_ROUNDS", rounds.to_string());
+    test.status().is_ok_and(|status| status.success())
+}
+
+fn shutdown(rounds: u32) -> bool {
+    let mut test = cargo();
+    test.args(["test", "--test", "own_tasks", "shutdown", "--", "--nocapture"]);
+    test.env("ANNALS_SHUTDOWN_ROUNDS", rounds.to_string());
+    test.status().is_ok_and(|status| status.success())
+}
+
+fn isolation(release: bool) -> bool {
+    let mut test = cargo();
+    test.args(["test", "--test", "own_tasks"]);
+    if release {
+        test.arg("--release");
+    }
+    test.args(["isolation", "--", "--ignored", "--nocapture"]);
     test.status().is_ok_and(|status| status.success())
 }
 
