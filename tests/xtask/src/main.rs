@@ -114,7 +114,7 @@ fn slow() -> bool {
         ("kill", || kill(100)),
         ("ioerr", || ioerr(1)),
         ("race", || race(1_000)),
-        ("shutdown", || shutdown(100)),
+        ("shutdown", || shutdown(50)),
         ("isolation", || isolation(false)),
         ("httpbin", || ignored("httpbin")),
         ("fai", || ignored("fai")),
