@@ -171,6 +171,10 @@ impl Attempt {
         grace_over: CancellationToken,
         input: Payload,
     ) -> Outcome {
+        // Whoever was told that it stops must not see it begin.
+        if self.0.token.is_cancelled() {
+            return Outcome::Interrupted(TaskError::cancelled());
+        }
         // The call itself is the task's code too.
         let mut future = Guarded::new(Box::pin(async { self.0.handler.call(cx, input).await }));
         let clock = &self.0.shared.clock;

@@ -200,7 +200,8 @@ fn check_keys(history: &[Logged], submitted: Option<IdempotencyKey>) {
     }
 }
 
-/// What ran was in the log before, and what was in the log ran or was lost.
+/// What ran was in the log before; what was in the log ran, was lost, or was told to stop before it
+/// had begun.
 async fn check_attempts(started: &HashSet<(JobId, u32, u32)>, ledger: &Ledger, engine: &Engine) {
     let ran = ledger.started();
     assert!(ran.is_subset(started), "a start is durable before the task is called");
@@ -208,7 +209,10 @@ async fn check_attempts(started: &HashSet<(JobId, u32, u32)>, ledger: &Ledger, e
         let snapshot = within(engine.job(job).snapshot()).await.unwrap();
         let task = snapshot.job.task(annals_engine::job::TaskNumber(task)).unwrap();
         let is_noop = task.spec.kind.as_str() == "noop";
-        let outcome = task.attempts()[attempt as usize - 1].outcome;
-        assert!(is_noop || outcome == Some(AttemptOutcome::Lost), "it did not run");
+        let attempt = &task.attempts()[attempt as usize - 1];
+        let lost = attempt.outcome == Some(AttemptOutcome::Lost);
+        let stopped = attempt.outcome == Some(AttemptOutcome::Interrupted);
+        let stopped = stopped && attempt.stop.is_some();
+        assert!(is_noop || lost || stopped, "it did not run");
     }
 }
