@@ -22,6 +22,7 @@ use super::message::{Message, Reply};
 use super::pool::Pools;
 use super::registry::{KindInfo, Registry};
 use super::resting::Resting;
+use super::rows::Listing;
 use super::stats::Counters;
 use super::views::{Progress, Round};
 use super::workers::Workers;
@@ -219,7 +220,8 @@ impl Engine {
         let shared = &self.0.shared;
         let mut rows: BTreeMap<JobId, JobRow> = BTreeMap::new();
         for home in 0..shared.inboxes.len() {
-            let newest = shared.ask(home, |reply| Message::Rows { before, limit, reply }).await??;
+            let list = |reply| Message::Rows(Listing { before, limit, reply });
+            let newest = shared.ask(home, list).await??;
             rows.extend(newest.into_iter().map(|row| (row.job, row)));
         }
         // The views come last: what has left the loops meanwhile is in them.

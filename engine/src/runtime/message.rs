@@ -13,9 +13,10 @@ use super::executor::Executor;
 use super::keys::Claim;
 use super::loads::Found;
 use super::pool::Waiter;
+use super::rows::Listing;
 use crate::job::{Command, IdempotencyKey, Job, Origin};
 use crate::job::{Recorded, Report, TaskNumber};
-use crate::log::{Durable, JobRow, Position};
+use crate::log::{Durable, Position};
 
 /// The way back to whoever asked, with the permit that the question holds until it is answered:
 /// while nothing can be written nothing more than there are permits for is taken in.
@@ -169,11 +170,7 @@ pub(super) enum Message {
         job: JobId,
         reply: Reply<Result<Option<Position>, JobError>>,
     },
-    Rows {
-        before: Option<JobId>,
-        limit: usize,
-        reply: Reply<Result<Vec<JobRow>, EngineError>>,
-    },
+    Rows(Listing),
     /// The jobs that were given up, and why.
     Broken {
         reply: Reply<Vec<(JobId, String)>>,

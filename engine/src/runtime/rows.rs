@@ -10,7 +10,7 @@ use super::error::EngineError;
 use super::executor::Entry;
 use super::ids::JobMap;
 use super::message::Reply;
-use super::turn::{Loop, THIS_TURN};
+use super::turn::Loop;
 use super::views::Round;
 use crate::log::{JobRow, Position};
 
@@ -59,18 +59,24 @@ impl Rows {
     }
 }
 
+/// Who asks for the newest rows that the views may not have.
+pub(super) struct Listing {
+    pub(super) before: Option<JobId>,
+    pub(super) limit: usize,
+    pub(super) reply: Reply<Result<Vec<JobRow>, EngineError>>,
+}
+
 impl Loop {
-    /// The newest rows that the views may not have.
-    pub(super) fn on_rows(
-        &mut self,
-        before: Option<JobId>,
-        limit: usize,
-        reply: Reply<Result<Vec<JobRow>, EngineError>>,
-    ) {
-        let newest = self.rows.newest(before).filter_map(|id| self.row_of(id));
-        let newest = newest.take(limit).collect();
-        // Some of these may rest on events of the present turn.
-        self.queue(THIS_TURN, answer_or_drop(reply, Ok(newest)));
+    /// Answers who asked for rows in this turn. Only now do they say themselves how far each job
+    /// is that the turn has changed.
+    pub(super) fn answer_lists(&mut self) {
+        for Listing { before, limit, reply } in std::mem::take(&mut self.lists) {
+            let newest = self.rows.newest(before).filter_map(|id| self.row_of(id));
+            let newest = newest.take(limit).collect();
+            // Some of these may rest on events of the present turn.
+            self.pending.push_back((self.last, answer_or_drop(reply, Ok(newest))));
+        }
+        self.act();
     }
 
     fn row_of(&self, id: JobId) -> Option<JobRow> {

@@ -21,7 +21,7 @@ use super::keys::key_row;
 use super::message::{Message, Reply};
 use super::pool::Waiter;
 use super::residency::Loading;
-use super::rows::Rows;
+use super::rows::{Listing, Rows};
 use super::stats::Counters;
 use super::views::Round;
 use super::wants::Want;
@@ -80,6 +80,8 @@ pub(super) struct Loop {
     pub(super) rounds: Vec<Arc<Round>>,
     /// Rows that the views may not have, for lists and the next checkpoint.
     pub(super) rows: Rows,
+    /// Lists that were asked for in the present turn.
+    pub(super) lists: Vec<Listing>,
     /// Idempotency keys that the views may not have.
     pub(super) keys: Vec<KeyRow>,
     pub(super) broken: JobMap<String>,
@@ -125,6 +127,7 @@ impl Loop {
             last: Ticket::default(),
             rounds: Vec::new(),
             rows: Rows::default(),
+            lists: Vec::new(),
             keys: Vec::new(),
             broken: JobMap::default(),
             loading: JobMap::default(),
@@ -171,6 +174,7 @@ impl Loop {
         self.reconcile_all();
         self.answer_submissions();
         self.submit();
+        self.answer_lists();
         self.act();
         self.start_attempts();
         self.hand_in_views();
@@ -205,7 +209,7 @@ impl Loop {
             Message::Changed { job, after, reply } => self.on_changed(job, after, reply),
             Message::Ended { job, reply } => self.on_ended(job, reply),
             Message::Head { job, reply } => self.on_head(job, reply),
-            Message::Rows { before, limit, reply } => self.on_rows(before, limit, reply),
+            Message::Rows(listing) => self.lists.push(listing),
             Message::Broken { reply } => self.on_broken(reply),
             Message::Report { job, report } => self.on_report(job, report),
             Message::Checkpoint { job, task, attempt, value, reply } => {
@@ -267,6 +271,8 @@ impl Loop {
             }
         }
         let mut ready = std::mem::take(&mut self.ready);
+        // Nobody hears of a stop before it is carried out.
+        ready.sort_by_key(|planned| !matches!(planned.action, Action::Stop { .. }));
         for Planned { ticket, job, action } in ready.drain(..) {
             if let Some(id) = job.filter(|id| ticket == THIS_TURN && spoiled.contains(id)) {
                 self.take_back(id, action);
@@ -375,6 +381,7 @@ impl Loop {
         self.reconciled.clear();
         self.granted.clear();
         self.rounds.clear();
+        self.lists.clear();
         self.loading.clear();
         self.overdue.clear();
         self.due_loads = 0;
