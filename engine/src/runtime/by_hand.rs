@@ -17,6 +17,7 @@ use super::executor::{Entry, Executor};
 use super::inbox::{Outbox, Worth};
 use super::loads::Loader;
 use super::message::Message;
+use super::pool::SUSPECTS;
 use super::turn::Loop;
 use super::workers::Workers;
 use crate::job::{Job, Report, TaskNumber};
@@ -93,12 +94,23 @@ pub struct JobSeen {
     pub durable_seq: u64,
     /// Live attempts.
     pub running: Vec<AttemptSeen>,
-    /// Tasks that wait for a slot, and whether they hold one already.
-    pub wanting: Vec<(TaskNumber, bool)>,
+    /// Tasks that wait for a slot.
+    pub wanting: Vec<WantSeen>,
     /// When it is due.
     pub due: Option<Timestamp>,
     /// Whether what was alive before the engine started has been declared lost.
     pub recovered: bool,
+}
+
+/// A task that waits for a slot, as its loop has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WantSeen {
+    /// The task.
+    pub task: TaskNumber,
+    /// Whether it has a place in a queue, or had one and was granted what it queued for.
+    pub queues: bool,
+    /// How many slots it holds already.
+    pub slots: usize,
 }
 
 /// A live attempt as its loop has it.
@@ -180,7 +192,8 @@ impl Hands {
     /// When a loop must turn although nothing has come.
     pub fn next_due(&self, home: usize) -> Option<Timestamp> {
         let each = &self.loops[home].each;
-        if each.granted.is_empty() { each.next_due() } else { Some(each.now) }
+        // What was granted is due whatever the clock shows.
+        if each.granted.is_empty() { each.next_due() } else { Some(Timestamp::default()) }
     }
 
     /// Loses a message that waits.
@@ -288,7 +301,12 @@ fn seen(executor: &Executor, due: Option<Timestamp>) -> JobSeen {
         told_to_stop: running.token.is_cancelled(),
         slots: 1 + usize::from(running.held.suspect),
     });
-    let wanting = executor.wanting.iter().map(|wanting| (wanting.task, wanting.place.is_none()));
+    let wanting = executor.wanting.iter().map(|wanting| WantSeen {
+        task: wanting.task,
+        queues: wanting.place.is_some(),
+        slots: usize::from(wanting.place.is_none())
+            + usize::from(wanting.held.suspect && wanting.queue != SUSPECTS),
+    });
     JobSeen {
         job: Arc::clone(&executor.job),
         durable_seq: executor.durable_seq,

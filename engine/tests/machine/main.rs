@@ -2,6 +2,7 @@
 //! a second, simple implementation.
 #![forbid(unsafe_code)]
 
+mod answers;
 mod asked;
 mod compare;
 mod damage;

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, Subcommand};
 
@@ -73,6 +73,26 @@ enum Xtask {
         #[arg(long, default_value_t = 10)]
         rounds: u32,
     },
+    /// Whole engines on one thread, whose clock, disk, tasks and clients a seed drives: crashes at
+    /// any operation, lost and torn writes, errors, full and slow disks, clocks that jump, clients
+    /// that race and vanish. A seed that fails fails again, step by step.
+    Sim {
+        /// Run this seed alone, and tell every step.
+        #[arg(long, conflicts_with_all = ["seconds", "seeds", "from"])]
+        seed: Option<u64>,
+        /// How long to try seeds; 60 where neither this nor --seeds is given.
+        #[arg(long)]
+        seconds: Option<u64>,
+        /// How many seeds to try.
+        #[arg(long)]
+        seeds: Option<u64>,
+        /// Which seed is the first; new ones each time by default.
+        #[arg(long)]
+        from: Option<u64>,
+        /// Compile for speed; assertions of the code itself are left out then.
+        #[arg(long)]
+        release: bool,
+    },
     /// Logs whose power goes between any two operations of the disk: what was not synced is lost,
     /// kept, torn or reordered, and in a quarter of the cases the power goes again meanwhile.
     Crash {
@@ -101,6 +121,11 @@ fn main() -> ExitCode {
         Xtask::Clients { clients, release } => slow_clients(clients, release),
         Xtask::Ioerr { rounds } => ioerr(rounds),
         Xtask::Crash { images, seed, release } => crash(images, seed, release),
+        Xtask::Sim { seed: Some(seed), release, .. } => replay(seed, release),
+        Xtask::Sim { seconds, seeds, from, release, .. } => {
+            let seconds = seconds.or(seeds.is_none().then_some(60));
+            sim(seconds, seeds, from, release)
+        }
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -109,7 +134,8 @@ fn main() -> ExitCode {
 type Part = (&'static str, fn() -> bool);
 
 fn slow() -> bool {
-    let parts: [Part; 9] = [
+    let parts: [Part; 10] = [
+        ("sim", || sim(Some(180), None, None, false)),
         ("walk", || walk(1_000_000, None)),
         ("kill", || kill(100)),
         ("ioerr", || ioerr(1)),
@@ -208,6 +234,52 @@ fn crash(images: u64, seed: u64, release: bool) -> bool {
     test.args(["--", "--nocapture", "crash"]);
     test.env("ANNALS_CRASH_IMAGES", images.to_string());
     counted("crash", test.env("ANNALS_CRASH_SEED", seed.to_string()))
+}
+
+/// Tries seeds of the simulator. The ordinary tests run those that ever failed.
+fn sim(seconds: Option<u64>, seeds: Option<u64>, from: Option<u64>, release: bool) -> bool {
+    let new = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() << 16);
+    let from = from.unwrap_or_else(new);
+    println!("seeds from {from} on");
+    let mut test = simulator(release);
+    test.arg("laws").env("ANNALS_SIM_FROM", from.to_string());
+    for (name, value) in [("ANNALS_SIM_SECONDS", seconds), ("ANNALS_SIM_SEEDS", seeds)] {
+        value.map(|value| test.env(name, value.to_string()));
+    }
+    last_line_last(&mut test)
+}
+
+/// Runs a seed of the simulator again, and tells every step.
+fn replay(seed: u64, release: bool) -> bool {
+    let mut test = simulator(release);
+    last_line_last(test.arg("laws").env("ANNALS_SIM_SEED", seed.to_string()))
+}
+
+fn simulator(release: bool) -> Command {
+    let mut test = cargo();
+    test.args(["test", "--quiet", "--package", "annals-engine", "--test", "sim"]);
+    if release {
+        test.arg("--release");
+    }
+    test.args(["--", "--nocapture"]);
+    test
+}
+
+/// Runs a test that says `sim ...: 12 seeds tried, 0 failed`, and says that in the last line.
+fn last_line_last(test: &mut Command) -> bool {
+    let Ok(mut test) = test.stdout(Stdio::piped()).spawn() else { return false };
+    let lines = test.stdout.take().map(|output| BufReader::new(output).lines());
+    let mut last = None;
+    for line in lines.into_iter().flatten().map_while(Result::ok) {
+        if line.starts_with("sim ") && line.contains(" tried, ") {
+            last = Some(line);
+        } else {
+            println!("{line}");
+        }
+    }
+    let passed = test.wait().is_ok_and(|status| status.success()) && last.is_some();
+    println!("{}", last.as_deref().unwrap_or("sim FAILED: 0 seeds tried, 0 failed"));
+    passed
 }
 
 /// Runs tests that say `...: 12 tried, 0 failed`, and says the sum in the last line.

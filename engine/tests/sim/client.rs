@@ -1,0 +1,134 @@
+//! Clients: they ask, wait, ask the same again, and vanish.
+
+use annals_engine::Submission;
+use annals_engine::job::Origin;
+use fastrand::Rng;
+
+use crate::jobs::make;
+use crate::life::Life;
+use crate::request::{Letterbox, On, Request, Wish, ask};
+use crate::world::World;
+
+/// Who has not heard for so long has given up, in milliseconds.
+const PATIENCE: i64 = 60_000;
+
+/// A client.
+#[derive(Default)]
+pub(crate) struct Client {
+    waiting: Option<Waiting>,
+    /// What it has had no answer to and will ask again.
+    again: Option<Request>,
+    /// When it asks for something next.
+    pub(crate) wakes: i64,
+}
+
+struct Waiting {
+    member: u64,
+    request: Request,
+    reply: Letterbox,
+    since: i64,
+}
+
+impl Client {
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Hears no more of what it waits for. Gives who asked for it.
+    pub(crate) fn hang_up(&mut self, rng: &mut Rng) -> Option<u64> {
+        let Waiting { member, request, .. } = self.waiting.take()?;
+        if request.may_be_repeated() && rng.u8(..4) > 0 {
+            self.again = Some(request);
+        }
+        Some(member)
+    }
+}
+
+impl World {
+    /// Has a client ask for something.
+    pub(crate) fn ask(&mut self, client: usize) {
+        let request = match self.clients[client].again.take() {
+            Some(request) => request,
+            None => self.any_request(),
+        };
+        if self.rng.u8(..4) == 0 && request.may_be_repeated() {
+            // Another one asks for the same at the same time.
+            let other = self.rng.usize(..self.clients.len());
+            if other != client && !self.clients[other].is_waiting() {
+                self.clients[other].again = Some(request.clone());
+                self.clients[other].wakes = self.clock.passed();
+            }
+        }
+        self.send(client, request);
+    }
+
+    fn any_request(&mut self) -> Request {
+        let known = &self.heard.jobs;
+        let key = (self.rng.u8(..3) > 0).then(|| self.rng.u64(..));
+        if known.is_empty() || (self.made.len() < self.profile.jobs && self.rng.bool()) {
+            let made = self.made.len();
+            self.made.push(make(&mut self.rng, made));
+            return Request::Submit { made, key };
+        }
+        let job = known[self.rng.usize(..known.len())];
+        match self.rng.u8(..20) {
+            0..12 => {
+                let dry_run = self.rng.u8(..12) == 0;
+                let seq = self.witness.jobs[&job].job.seq();
+                let seq = (self.rng.u8(..8) == 0).then_some(seq);
+                let on = On { key: key.filter(|_| !dry_run), seq, dry_run };
+                Request::Command { job, wish: Wish::any(&mut self.rng), on }
+            }
+            12..15 => Request::Snapshot(job),
+            15 => Request::Changed(job, self.witness.jobs[&job].job.seq()),
+            16 => Request::Ended(job),
+            17 => Request::History(job),
+            _ => Request::List { known: known.len() },
+        }
+    }
+
+    /// Sends a request for a client.
+    pub(crate) fn send(&mut self, client: usize, request: Request) {
+        let Some(life) = &self.life else { return };
+        let plan = match &request {
+            Request::Submit { made, .. } => {
+                Some(Submission::new(self.made[*made].plan.clone(), Origin::actor("sim")))
+            }
+            _ => None,
+        };
+        let (reply, since) = (Letterbox::default(), self.clock.passed());
+        let asking = ask(life.engine.clone(), request.clone(), plan, reply.clone());
+        let member = self.crowd.enter(asking);
+        self.note(format_args!("client {client} asks: {request:?}"));
+        self.clients[client].waiting = Some(Waiting { member, request, reply, since });
+        self.count("requests");
+    }
+
+    /// Hears what has come back, and gives up on what does not.
+    pub(crate) fn hear(&mut self) {
+        let ails = self.disk.struck() > 0 || !self.life.as_ref().is_some_and(Life::is_sound);
+        let now = self.clock.passed();
+        for client in 0..self.clients.len() {
+            let Some(waiting) = &self.clients[client].waiting else { continue };
+            if let Some(reply) = waiting.reply.take() {
+                let request = waiting.request.clone();
+                self.note(format_args!("client {client} hears"));
+                self.heard.hear(&request, reply, &self.witness, ails);
+                let pause = self.rng.i64(..=self.profile.pause);
+                let client = &mut self.clients[client];
+                (client.waiting, client.wakes) = (None, now + pause);
+            } else if now - waiting.since > PATIENCE {
+                self.vanish(client);
+            }
+        }
+    }
+
+    /// A client goes away and does not wait any more.
+    pub(crate) fn vanish(&mut self, client: usize) {
+        if let Some(member) = self.clients[client].hang_up(&mut self.rng) {
+            self.crowd.vanish(member);
+            self.note(format_args!("client {client} vanishes"));
+            self.count("clients that vanished");
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! The disk of a simulated world: it knows what of it is durable, so that the power may go at any
+//! operation, and fails when it is told to.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use annals_engine::log::{Access, Disk, DiskFile, Hold};
+use fastrand::Rng;
+
+use crate::images::{LOSSES, Loss, Power};
+use crate::tree::{Change, FileId, Tree};
+
+/// What the system says of a full disk, a quota, and a broken disk.
+const ERRNOS: [i32; 3] = [28, 122, 5];
+
+/// What is to go wrong with an operation that is so many changes, or reads, away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    /// It fails once, after a half of it, if it is a write and `half` says so.
+    Once { half: bool },
+    /// It fails, and so do all that change something after it.
+    ForEver { half: bool },
+    /// A read fails once.
+    Read,
+    /// From there on no file grows and none is made.
+    Full,
+    /// The power goes.
+    Power,
+}
+
+struct State {
+    tree: Tree,
+    power: Power,
+    locked: BTreeSet<PathBuf>,
+    random: Rng,
+    wrong: Option<(Wrong, u64)>,
+    health: Health,
+    /// What was durable when the power went.
+    image: Option<Tree>,
+    struck: u64,
+    changes: u64,
+    /// While somebody looks who must not disturb.
+    quiet: bool,
+}
+
+/// What can still be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Health {
+    Sound,
+    /// No file grows, and none is made.
+    Full,
+    /// Nothing can be changed.
+    Broken,
+    /// The power is gone.
+    Dead,
+}
+
+/// The disk. Clones are the same disk.
+#[derive(Clone)]
+pub(crate) struct SimDisk(Arc<Mutex<State>>);
+
+impl fmt::Debug for SimDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a simulated disk")
+    }
+}
+
+impl SimDisk {
+    /// A disk with something durable on it.
+    pub(crate) fn holding(tree: Tree, seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            power: Power::on(tree.clone()),
+            tree,
+            locked: BTreeSet::new(),
+            random: Rng::with_seed(seed),
+            wrong: None,
+            health: Health::Sound,
+            image: None,
+            struck: 0,
+            changes: 0,
+            quiet: false,
+        })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has something go wrong `ahead` operations from now.
+    pub(crate) fn arm(&self, wrong: Wrong, ahead: u64) {
+        self.state().wrong = Some((wrong, ahead));
+    }
+
+    /// Has nothing go wrong that has not yet, and ends what lasts.
+    pub(crate) fn heal(&self) {
+        let mut state = self.state();
+        state.wrong = None;
+        if state.health != Health::Dead {
+            state.health = Health::Sound;
+        }
+    }
+
+    /// How many operations have failed.
+    pub(crate) fn struck(&self) -> u64 {
+        self.state().struck
+    }
+
+    /// How many changes there were.
+    pub(crate) fn changes(&self) -> u64 {
+        self.state().changes
+    }
+
+    /// Whether the power has gone.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.state().health == Health::Dead
+    }
+
+    /// Has nothing that is done meanwhile count, or go wrong.
+    pub(crate) fn quietly<T>(&self, look: impl FnOnce() -> T) -> T {
+        self.state().quiet = true;
+        let seen = look();
+        self.state().quiet = false;
+        seen
+    }
+
+    /// The power goes now, if it has not yet. Gives what is on the disk then.
+    pub(crate) fn cut(&self) -> Tree {
+        let mut state = self.state();
+        state.cut(None);
+        state.image.take().expect("it was just taken")
+    }
+
+    /// What is on it when only the process ends.
+    pub(crate) fn after_kill(&self) -> Tree {
+        let mut state = self.state();
+        state.cut(Some(Loss::Nothing));
+        state.image.take().expect("it was just taken")
+    }
+}
+
+fn error() -> io::Error {
+    io::Error::from_raw_os_error(ERRNOS[2])
+}
+
+impl State {
+    fn cut(&mut self, loss: Option<Loss>) {
+        if std::mem::replace(&mut self.health, Health::Dead) != Health::Dead {
+            let loss = loss.unwrap_or_else(|| LOSSES[self.random.usize(..LOSSES.len())]);
+            self.image = Some(self.power.cut(loss, &mut self.random));
+        }
+    }
+
+    /// Counts down to what is to go wrong.
+    fn due(&mut self, reads: bool) -> Option<Wrong> {
+        let (wrong, ahead) = self.wrong.as_mut()?;
+        if reads != (*wrong == Wrong::Read) {
+            return None;
+        }
+        if *ahead > 0 {
+            *ahead -= 1;
+            return None;
+        }
+        self.wrong.take().map(|(wrong, _)| wrong)
+    }
+
+    fn reads(&mut self) -> io::Result<()> {
+        if self.health == Health::Dead {
+            return Err(error());
+        }
+        if !self.quiet && self.due(true).is_some() {
+            self.struck += 1;
+            return Err(error());
+        }
+        Ok(())
+    }
+
+    fn grows(&self, change: &Change) -> bool {
+        match change {
+            Change::SetSize { file, size } => *size > self.tree.files[*file].len(),
+            Change::Make { .. } | Change::MakeFolder { .. } => true,
+            _ => false,
+        }
+    }
+
+    fn change(&mut self, change: &Change) -> io::Result<()> {
+        let dead = self.health == Health::Dead;
+        if dead || (self.health == Health::Broken && !self.quiet) {
+            self.struck += 1;
+            return Err(error());
+        }
+        if self.quiet {
+            self.apply(change);
+            return Ok(());
+        }
+        self.changes += 1;
+        match self.due(false) {
+            Some(Wrong::Power) => {
+                if self.random.bool() {
+                    // It may have been under way.
+                    self.apply(change);
+                }
+                self.cut(None);
+                return Err(error());
+            }
+            Some(wrong @ (Wrong::Once { half } | Wrong::ForEver { half })) => {
+                self.struck += 1;
+                if matches!(wrong, Wrong::ForEver { .. }) {
+                    self.health = Health::Broken;
+                }
+                if half && matches!(change, Change::Write { .. }) {
+                    self.apply(&change.half());
+                }
+                let errno = ERRNOS[self.random.usize(..ERRNOS.len())];
+                return Err(io::Error::from_raw_os_error(errno));
+            }
+            Some(Wrong::Full) => self.health = Health::Full,
+            Some(Wrong::Read) | None => {}
+        }
+        if self.health == Health::Full && self.grows(change) {
+            self.struck += 1;
+            return Err(io::Error::from_raw_os_error(ERRNOS[0]));
+        }
+        self.apply(change);
+        Ok(())
+    }
+
+    fn apply(&mut self, change: &Change) {
+        self.tree.apply(change);
+        self.power.step(change);
+    }
+
+    fn make(&mut self, path: &Path) -> io::Result<FileId> {
+        if let Ok(file) = self.tree.file(path) {
+            return Ok(file);
+        }
+        let file = self.tree.files.len();
+        self.change(&Change::Make { path: path.into(), file })?;
+        Ok(file)
+    }
+}
+
+impl Disk for SimDisk {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.state();
+        state.reads()?;
+        let id = match access {
+            Access::Create => state.make(path)?,
+            Access::Read | Access::Write => state.tree.file(path)?,
+        };
+        Ok(Box::new(SimFile { disk: self.clone(), id }))
+    }
+
+    fn size(&self, path: &Path) -> io::Result<u64> {
+        let mut state = self.state();
+        state.reads()?;
+        if state.tree.folders.contains(path) {
+            return Ok(0);
+        }
+        state.tree.file(path).map(|id| state.tree.files[id].len() as u64)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut state = self.state();
+        state.reads()?;
+        state.tree.file(path).map(|id| state.tree.files[id].to_vec())
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.state();
+        let file = state.make(path)?;
+        state.change(&Change::SetSize { file, size: 0 })?;
+        state.change(&Change::SetSize { file, size: bytes.len() })?;
+        state.change(&Change::Write { file, offset: 0, bytes: bytes.to_vec() })
+    }
+
+    fn names(&self, folder: &Path) -> io::Result<Vec<OsString>> {
+        let mut state = self.state();
+        state.reads()?;
+        state.tree.in_folder(folder)
+    }
+
+    fn make_folder(&self, folder: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        let above: Vec<PathBuf> = folder.ancestors().map(Into::into).collect();
+        for path in above.into_iter().rev() {
+            if !state.tree.folders.contains(&path) {
+                state.change(&Change::MakeFolder { path })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.tree.file(from)?;
+        state.change(&Change::Rename { from: from.into(), to: to.into() })
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.tree.file(path)?;
+        state.change(&Change::Remove { path: path.into() })
+    }
+
+    fn sync(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        if state.tree.folders.contains(path) {
+            return state.change(&Change::SyncNames { folder: path.into() });
+        }
+        let file = state.tree.file(path)?;
+        state.change(&Change::Sync { file })
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Option<Hold>> {
+        let fresh = self.state().locked.insert(path.into());
+        Ok(fresh.then(|| Box::new(Held { disk: self.clone(), path: path.into() }) as Hold))
+    }
+}
+
+struct Held {
+    disk: SimDisk,
+    path: PathBuf,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.disk.state().locked.remove(&self.path);
+    }
+}
+
+#[derive(Debug)]
+struct SimFile {
+    disk: SimDisk,
+    id: FileId,
+}
+
+impl DiskFile for SimFile {
+    fn size(&self) -> io::Result<u64> {
+        let mut state = self.disk.state();
+        state.reads()?;
+        Ok(state.tree.files[self.id].len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.reads()?;
+        let begin = usize::try_from(offset).map_err(io::Error::other)?;
+        let bytes = state.tree.files[self.id].get(begin..begin + out.len());
+        out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let offset = usize::try_from(offset).map_err(io::Error::other)?;
+        let mut state = self.disk.state();
+        // A file grows with what is written behind its end.
+        let end = offset + bytes.len();
+        if state.tree.files[self.id].len() < end {
+            state.change(&Change::SetSize { file: self.id, size: end })?;
+        }
+        state.change(&Change::Write { file: self.id, offset, bytes: bytes.to_vec() })
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        let size = usize::try_from(size).map_err(io::Error::other)?;
+        self.disk.state().change(&Change::SetSize { file: self.id, size })
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.state().change(&Change::Sync { file: self.id })
+    }
+}

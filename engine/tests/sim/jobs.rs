@@ -1,0 +1,49 @@
+//! The jobs of a simulated world: plans of the machine's random walks, with tasks that do
+//! something.
+
+use std::time::Duration;
+
+use annals_tasks_sdk::plan::{Plan, Policy, PolicyFields};
+use annals_tasks_sdk::{KindName, Payload};
+use fastrand::Rng;
+
+use crate::plans::{Draft, draft};
+use crate::tasks::KIND;
+
+/// The longest sleep of a task of kind `sleep`, in milliseconds.
+const SLEEP_MAX: u64 = 20_000;
+
+/// A plan, and what the oracle knows of it.
+#[derive(Clone)]
+pub(crate) struct Made {
+    pub(crate) draft: Draft,
+    pub(crate) plan: Plan,
+}
+
+/// Makes the plan of this number.
+pub(crate) fn make(rng: &mut Rng, number: usize) -> Made {
+    let mut draft = draft(rng);
+    for sketch in draft.tasks.iter_mut().filter(|sketch| sketch.sleeps) {
+        sketch.takes.clear();
+    }
+    let mut plan = draft.plan();
+    plan.name = format!("d{number}").into();
+    for (spec, sketch) in plan.tasks.iter_mut().zip(&draft.tasks) {
+        if sketch.sleeps {
+            let millis = rng.u64(..SLEEP_MAX);
+            spec.input = Payload::trusted(&format!(r#"{{"for": "{millis}ms"}}"#));
+            continue;
+        }
+        spec.kind = KindName::new(KIND).expect("a valid name");
+        let mut fields: PolicyFields = (*spec.policy).clone();
+        fields.timeout = (rng.u8(..4) == 0).then(|| Duration::from_millis(rng.u64(1..30_000)));
+        fields.cancel_grace = (rng.u8(..4) == 0).then(|| Duration::from_millis(rng.u64(..5_000)));
+        spec.policy = Policy::new(fields);
+    }
+    Made { draft, plan }
+}
+
+/// The number of the plan that a job was made of.
+pub(crate) fn number_of(name: &str) -> usize {
+    name[1..].parse().expect("plans are named by their numbers")
+}

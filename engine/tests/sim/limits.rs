@@ -1,0 +1,63 @@
+//! Limits: within which time a job must end once the faults have stopped.
+
+use std::collections::BTreeMap;
+
+use annals_engine::job::{Job, Task, TaskStatus, Waiting};
+use annals_tasks_sdk::JobId;
+
+use crate::tasks::WORK_MAX;
+use crate::world::World;
+
+/// What a job is given beyond its work and its waits, in milliseconds.
+const GRACE: i64 = 30_000;
+/// An attempt that is alive when the faults stop ends within this, and its failure is followed by
+/// at most this.
+const LIVE_MAX: i64 = 12_000;
+const BACKOFF_MAX: i64 = 45_000;
+const SLEEP_MAX: i64 = 20_000;
+
+/// What a task waits that has less time than its work takes.
+fn retries(task: &Task) -> i64 {
+    let policy = &task.spec.policy;
+    let fits = policy.timeout.is_none_or(|timeout| timeout.as_millis() > u128::from(WORK_MAX));
+    if fits { 0 } else { i64::from(policy.retry.max_attempts) * BACKOFF_MAX }
+}
+
+/// A job in a line.
+pub(crate) fn brief(job: &Job) -> String {
+    let task = |task: &Task| format!("{} {:?}", task.spec.id, task.status());
+    let tasks: Vec<String> = job.tasks().map(|(_, each)| task(each)).collect();
+    format!("{:?} {:?}, {}", job.status(), job.intent(), tasks.join(", "))
+}
+
+impl World {
+    /// By when each job must have ended that is not held, by the time that has passed.
+    pub(crate) fn limits(&self) -> BTreeMap<JobId, i64> {
+        let now = self.clock.passed();
+        let work = i64::try_from(WORK_MAX).expect("small");
+        let jobs = || self.witness.going().map(|(id, known)| (*id, &known.job));
+        // Who queues for slots waits for those before it.
+        let tasks: i64 = jobs().map(|(_, job)| i64::from(job.unsettled())).sum();
+        let alive = jobs().flat_map(|(_, job)| job.tasks());
+        let alive = alive.filter(|(_, task)| task.live_attempt().is_some()).count();
+        let queue = tasks * work + i64::try_from(alive).expect("few") * LIVE_MAX;
+        jobs().map(|(id, job)| (id, now + self.rest_of(job) + queue + GRACE)).collect()
+    }
+
+    /// What is left of the waits of a job.
+    fn rest_of(&self, job: &Job) -> i64 {
+        let rest = |task: &Task| match task.waiting() {
+            Some(Waiting::Retry { until } | Waiting::Timer { until }) => {
+                self.clock.until(until).max(0)
+            }
+            _ if task.live_attempt().is_some() => LIVE_MAX + retries(task).max(BACKOFF_MAX),
+            _ if task.spec.kind.as_str() == "sleep" => SLEEP_MAX,
+            _ => retries(task),
+        };
+        let open = |task: &Task| !task.is_settled() && task.status() != TaskStatus::Removed;
+        let rest: i64 =
+            job.tasks().filter(|(_, task)| open(task)).map(|(_, task)| rest(task)).sum();
+        // Where the clock was set back, the job goes by its own time, which never is.
+        rest + self.clock.until(job.time()).max(0)
+    }
+}

@@ -1,0 +1,176 @@
+//! What clients ask for, and what they hear.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use annals_engine::job::{Command, IdempotencyKey, Origin, PauseMode};
+use annals_engine::log::JobRow;
+use annals_engine::runtime::{
+    Accepted, Answer, CommandError, EngineError, JobError, Logged, Snapshot, SubmitError,
+};
+use annals_engine::{Ask, Engine, Submission};
+use annals_tasks_sdk::{JobId, Payload};
+use fastrand::Rng;
+
+use crate::dsl::id;
+use crate::plans::name;
+
+/// What is asked for. Equal ones with one key are one request that is repeated.
+#[derive(Debug, Clone)]
+pub(crate) enum Request {
+    Submit {
+        made: usize,
+        key: Option<u64>,
+    },
+    Command {
+        job: JobId,
+        wish: Wish,
+        on: On,
+    },
+    Snapshot(JobId),
+    Changed(JobId, u64),
+    Ended(JobId),
+    History(JobId),
+    /// With how many jobs were accepted before.
+    List {
+        known: usize,
+    },
+}
+
+/// Under which conditions a command is to be carried out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct On {
+    pub(crate) key: Option<u64>,
+    pub(crate) seq: Option<u64>,
+    pub(crate) dry_run: bool,
+}
+
+/// What is wanted of a job; commands themselves cannot be copied.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wish {
+    Execute { held: bool },
+    Pause { interrupt: bool },
+    Resume,
+    Cancel,
+    Skip { task: Option<usize>, output: bool, cascade: bool },
+    Remove { task: usize, cascade: bool },
+}
+
+impl Wish {
+    pub(crate) fn any(rng: &mut Rng) -> Self {
+        let (task, cascade) = (rng.usize(..13), rng.u8(..4) == 0);
+        match rng.u8(..14) {
+            0 | 1 => Self::Execute { held: rng.u8(..3) == 0 },
+            2 => Self::Pause { interrupt: false },
+            3 => Self::Pause { interrupt: true },
+            4..7 => Self::Resume,
+            7 | 8 => Self::Cancel,
+            9..12 => {
+                let task = (rng.u8(..3) > 0).then_some(task);
+                Self::Skip { task, output: rng.bool(), cascade }
+            }
+            _ => Self::Remove { task, cascade },
+        }
+    }
+
+    pub(crate) fn command(self) -> Command {
+        match self {
+            Self::Execute { held } => Command::Execute { paused: held },
+            Self::Pause { interrupt: false } => Command::Pause { mode: PauseMode::Drain },
+            Self::Pause { interrupt: true } => Command::Pause { mode: PauseMode::Interrupt },
+            Self::Resume => Command::Resume,
+            Self::Cancel => Command::Cancel,
+            Self::Skip { task, output, cascade } => {
+                let task = task.map(|at| id(&name(at)));
+                let output = output.then(|| Payload::trusted("7"));
+                Command::Skip { task, output, cascade }
+            }
+            Self::Remove { task, cascade } => Command::Remove { task: id(&name(task)), cascade },
+        }
+    }
+}
+
+impl Request {
+    /// Whether it may be sent again by somebody who has heard nothing.
+    pub(crate) fn may_be_repeated(&self) -> bool {
+        match self {
+            Self::Submit { key, .. } => key.is_some(),
+            Self::Command { on, .. } => on.key.is_some(),
+            _ => true,
+        }
+    }
+
+    fn key(&self, key: Option<u64>) -> Option<IdempotencyKey> {
+        let body = format!("{self:?}");
+        key.map(|key| IdempotencyKey::new("sim", "/", &key.to_string(), body.as_bytes()))
+    }
+}
+
+/// What comes back.
+pub(crate) enum Reply {
+    Accepted(Result<Accepted, SubmitError>),
+    Answered(Result<Answer, CommandError>),
+    Shown(Result<Snapshot, JobError>),
+    Changed(Result<u64, JobError>),
+    Ended(Result<Snapshot, JobError>),
+    Read(Result<Vec<Logged>, JobError>),
+    Listed(Result<Vec<JobRow>, EngineError>),
+}
+
+impl Reply {
+    /// Why the engine could not answer at all.
+    pub(crate) fn engine_error(&self) -> Option<&EngineError> {
+        match self {
+            Self::Accepted(Err(
+                SubmitError::Engine(error) | SubmitError::Job(JobError::Engine(error)),
+            ))
+            | Self::Answered(Err(CommandError::Job(JobError::Engine(error))))
+            | Self::Shown(Err(JobError::Engine(error)))
+            | Self::Changed(Err(JobError::Engine(error)))
+            | Self::Ended(Err(JobError::Engine(error)))
+            | Self::Read(Err(JobError::Engine(error)))
+            | Self::Listed(Err(error)) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Where a reply is put.
+#[derive(Clone, Default)]
+pub(crate) struct Letterbox(Arc<Mutex<Option<Reply>>>);
+
+impl Letterbox {
+    fn put(&self, reply: Reply) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reply);
+    }
+
+    pub(crate) fn take(&self) -> Option<Reply> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Asks, and puts what comes back into the box.
+pub(crate) async fn ask(engine: Engine, request: Request, plan: Option<Submission>, to: Letterbox) {
+    let reply = match request.clone() {
+        Request::Submit { key, .. } => {
+            let mut submission = plan.expect("a submission has a plan");
+            submission.key = request.key(key);
+            Reply::Accepted(engine.accept(submission).await)
+        }
+        Request::Command { job, wish, on } => {
+            let ask = Ask {
+                origin: Origin::actor("sim"),
+                expected_seq: on.seq,
+                dry_run: on.dry_run,
+                key: request.key(on.key),
+                ..Ask::default()
+            };
+            Reply::Answered(engine.job(job).command(wish.command(), ask).await)
+        }
+        Request::Snapshot(job) => Reply::Shown(engine.job(job).snapshot().await),
+        Request::Changed(job, after) => Reply::Changed(engine.job(job).changed(after).await),
+        Request::Ended(job) => Reply::Ended(engine.job(job).ended().await),
+        Request::History(job) => Reply::Read(engine.job(job).history(0, usize::MAX).await),
+        Request::List { .. } => Reply::Listed(engine.jobs(None, usize::MAX).await),
+    };
+    to.put(reply);
+}

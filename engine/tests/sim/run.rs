@@ -1,0 +1,177 @@
+//! Runs: many seeds, one after the other, and what is told of them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use crate::table::{Column, TABLE};
+use crate::world::{Told, World};
+
+thread_local! {
+    /// The step at which the world of this thread is, and its time in milliseconds.
+    static AT: Cell<(u32, i64)> = const { Cell::new((0, 0)) };
+    /// What the last panic of this thread said, and where it was.
+    static LAST: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Notes where the world of this thread is.
+pub(crate) fn at(step: u32, time: i64) {
+    AT.set((step, time));
+}
+
+/// A seed whose world broke a law.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    seed: u64,
+    step: u32,
+    time: i64,
+    what: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, step, time, what } = self;
+        let commit = commit().unwrap_or_else(|| "unknown".into());
+        writeln!(f, "seed {seed} FAILED at step {step}, after {time} ms: {what}")?;
+        writeln!(f, "    at commit {commit}; to see it again:")?;
+        write!(f, "    cargo xtask sim --seed {seed}")
+    }
+}
+
+fn commit() -> Option<String> {
+    let git = std::process::Command::new("git").args(["describe", "--always", "--dirty"]).output();
+    let text = String::from_utf8(git.ok()?.stdout).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// Keeps what panics say instead of printing it: a world that fails is told of once.
+fn keep_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = take_hook();
+        set_hook(Box::new(move |info| {
+            if AT.get() == (0, 0) {
+                return before(info);
+            }
+            let text = info.to_string();
+            LAST.with_borrow_mut(|last| *last = text);
+        }));
+    });
+}
+
+/// Runs a seed.
+pub(crate) fn seed(seed: u64, loud: bool) -> Result<Told, Failure> {
+    keep_panics();
+    at(1, 0);
+    let told = catch_unwind(AssertUnwindSafe(|| World::new(seed, loud).run()));
+    let (step, time) = AT.replace((0, 0));
+    told.map_err(|_| Failure { seed, step, time, what: LAST.take() })
+}
+
+/// What many seeds came to.
+#[derive(Default)]
+pub(crate) struct Sum {
+    pub(crate) tried: u64,
+    pub(crate) failures: Vec<Failure>,
+    steps: u64,
+    events: u64,
+    time: i64,
+    tally: BTreeMap<&'static str, u64>,
+    cells: BTreeMap<(usize, Column), u64>,
+}
+
+impl Sum {
+    fn add(&mut self, result: Result<Told, Failure>) {
+        self.tried += 1;
+        let told = match result {
+            Ok(told) => told,
+            Err(failure) => {
+                println!("{failure}");
+                return self.failures.push(failure);
+            }
+        };
+        self.steps += u64::from(told.steps);
+        self.events += told.events;
+        self.time += told.time;
+        for (what, times) in told.tally {
+            *self.tally.entry(what).or_default() += times;
+        }
+        for (cell, times) in told.cells {
+            *self.cells.entry(cell).or_default() += times;
+        }
+    }
+
+    /// Which commands have been answered in which status, as a table.
+    fn print_cells(&self) {
+        println!("answers by command and status:");
+        let heads = Column::ALL.map(|column| format!("{column:>11?}"));
+        println!("{:>8}{}", "", heads.concat());
+        for (row, (name, _)) in TABLE.iter().enumerate() {
+            let times = |column| self.cells.get(&(row, column)).copied().unwrap_or(0);
+            let times = Column::ALL.map(|column| format!("{:>11}", times(column)));
+            println!("{name:>8}{}", times.concat());
+        }
+        let all = TABLE.len() * Column::ALL.len();
+        println!("{} of {all} pairs of a command and a status were seen", self.cells.len());
+    }
+
+    /// Tells all of it; the last line says what was tried and what failed.
+    pub(crate) fn print(&self, took: Duration) {
+        #[expect(clippy::cast_precision_loss, reason = "rates for people")]
+        let rate = self.tried as f64 / took.as_secs_f64().max(0.001);
+        let hours = Duration::from_millis(self.time.unsigned_abs()).as_secs() / 3_600;
+        println!(
+            "{} steps, {} events, {hours} h of simulated time in {} s, {rate:.1} seeds/s",
+            self.steps,
+            self.events,
+            took.as_secs()
+        );
+        for (what, times) in &self.tally {
+            println!("{times:>10} {what}");
+        }
+        self.print_cells();
+        let failed = self.failures.len();
+        let outcome = if failed == 0 { "passed" } else { "FAILED" };
+        println!("sim {outcome}: {} seeds tried, {failed} failed", self.tried);
+    }
+}
+
+/// When a run has seen enough.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Until {
+    pub(crate) seeds: u64,
+    pub(crate) time: Duration,
+}
+
+/// Runs seeds from `first` on, on all cores.
+pub(crate) fn many(first: u64, until: Until) -> Sum {
+    let (begun, next) = (Instant::now(), AtomicU64::new(0));
+    let (sender, results) = mpsc::channel();
+    let mut sum = Sum::default();
+    std::thread::scope(|scope| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        for _ in 0..cores {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= until.seeds || begun.elapsed() >= until.time {
+                        return;
+                    }
+                    // Whoever takes results does so to the end.
+                    let _ = sender.send(seed(first.wrapping_add(number), false));
+                }
+            });
+        }
+        drop(sender);
+        for result in results {
+            sum.add(result);
+        }
+    });
+    sum
+}

@@ -1,0 +1,123 @@
+//! Schedules that were found by seeds, step by step.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use annals_engine::job::{Command, JobStatus, Origin};
+use annals_engine::log::MemoryDisk;
+use annals_engine::runtime::by_hand::Hands;
+use annals_engine::{Ask, Engine, Submission};
+use annals_tasks_sdk::plan::{Limits, Plan};
+use annals_tasks_sdk::{Payload, TaskContext, TaskKind};
+
+use crate::clock::SimClock;
+use crate::crowd::Crowd;
+
+const COUNTED: TaskKind<Payload, Payload> = TaskKind::new("counted");
+
+/// An engine in hand, and how often its task was called.
+struct Stage {
+    engine: Engine,
+    hands: Hands,
+    crowd: Crowd,
+    calls: Arc<AtomicU32>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let (crowd, calls) = (Crowd::default(), Arc::new(AtomicU32::new(0)));
+        let tally = Arc::clone(&calls);
+        let counted = move |_cx: TaskContext, input: Payload| {
+            tally.fetch_add(1, Ordering::Relaxed);
+            async move { Ok(input) }
+        };
+        let builder =
+            Engine::open("/a-simulated-disk/store").log(Box::new(MemoryDisk::default().open()));
+        let builder = builder.clock(SimClock::new()).task(COUNTED, counted);
+        let (engine, hands) = builder.start_by_hand(Arc::new(crowd.clone())).expect("it starts");
+        let mut stage = Self { engine, hands, crowd, calls };
+        let engine = stage.engine.clone();
+        let resumed = stage.ask(async move { engine.resume().await });
+        stage.turn_and_commit();
+        stage.answer(&resumed).expect("it resumes");
+        stage
+    }
+
+    /// Asks something, which waits for turns and commits.
+    fn ask<T: Send + 'static>(&self, asking: impl Future<Output = T> + Send + 'static) -> Asked<T> {
+        let answer = Arc::new(Mutex::new(None));
+        let to = Arc::clone(&answer);
+        let member = self.crowd.enter(async move { *to.lock().unwrap() = Some(asking.await) });
+        self.crowd.poll(member);
+        Asked { member, answer }
+    }
+
+    /// Takes the answer to what was asked, and polls nothing else.
+    fn answer<T>(&self, asked: &Asked<T>) -> T {
+        self.crowd.poll(asked.member);
+        asked.answer.lock().unwrap().take().expect("it is answered")
+    }
+
+    /// A turn, the commit of what it decided, and the turn that acts on that.
+    fn turn_and_commit(&mut self) {
+        self.hands.turn(0, usize::MAX);
+        self.hands.commit();
+        self.hands.turn(0, usize::MAX);
+    }
+
+    fn submission() -> Submission {
+        let plan = r#"{"name": "one", "tasks": [{"id": "a", "kind": "counted"}]}"#;
+        let plan = Plan::from_json(plan, &Limits::default()).expect("a valid plan");
+        Submission::new(plan, Origin::ENGINE)
+    }
+}
+
+struct Asked<T> {
+    member: u64,
+    answer: Arc<Mutex<Option<T>>>,
+}
+
+/// An attempt had been started, and no thread had come to it yet, when its job was cancelled. The
+/// client was told so, and then the task's code began.
+#[test]
+fn a_task_does_not_begin_after_its_cancel_was_acknowledged() {
+    let mut stage = Stage::new();
+    let engine = stage.engine.clone();
+    let asked = stage.ask(async move { engine.submit_plan(Stage::submission()).await });
+    stage.turn_and_commit();
+    let job = stage.answer(&asked).expect("it is accepted");
+    assert_eq!(stage.crowd.attempts(), 1);
+    let asking = job.clone();
+    let asked = stage.ask(async move { asking.command(Command::Cancel, Ask::default()).await });
+    stage.turn_and_commit();
+    stage.answer(&asked).expect("it is cancelled");
+    for member in stage.crowd.ready() {
+        stage.crowd.poll(member);
+    }
+    assert_eq!(stage.crowd.attempts(), 0, "the attempt is over");
+    assert_eq!(stage.calls.load(Ordering::Relaxed), 0, "the task has begun");
+    stage.turn_and_commit();
+    let asked = stage.ask(async move { job.ended().await });
+    let ended = stage.answer(&asked).expect("it is told");
+    assert_eq!(ended.job.status(), JobStatus::Cancelled);
+}
+
+/// A list that was asked for in the turn in which a job changed showed the job after the change,
+/// and said that it was as far as before.
+#[test]
+fn a_list_says_how_far_the_jobs_are_that_it_shows() {
+    let mut stage = Stage::new();
+    let (engine, listing) = (stage.engine.clone(), stage.engine.clone());
+    let asked = stage.ask(async move { engine.submit_plan(Stage::submission()).await });
+    let list = stage.ask(async move { listing.jobs(None, 10).await });
+    stage.turn_and_commit();
+    let job = stage.answer(&asked).expect("it is accepted");
+    assert!(!stage.crowd.poll(list.member), "the views are read where that may block");
+    stage.crowd.block_next();
+    let rows = stage.answer(&list).expect("it is answered");
+    let row = rows.iter().find(|row| row.job == job.id()).expect("it is listed");
+    let asked = stage.ask(async move { job.snapshot().await });
+    stage.hands.turn(0, usize::MAX);
+    let snapshot = stage.answer(&asked).expect("it is answered");
+    assert_eq!((row.status, row.head.seq), (snapshot.job.status(), snapshot.job.seq()));
+}

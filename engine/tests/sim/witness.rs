@@ -1,0 +1,176 @@
+//! The witness: it reads the log as it grows, replays every job beside the oracle, and remembers
+//! what nobody may forget.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use annals_engine::job::{Event, IdempotencyKey, Job, JobStatus, Recorded};
+use annals_engine::log::{LogReader, Position, ReadRow};
+use annals_tasks_sdk::JobId;
+
+use crate::compare;
+use crate::jobs::{Made, number_of};
+use crate::oracle::Oracle;
+use crate::tasks::{Call, Ledger, Name};
+
+/// A job as the log tells it.
+pub(crate) struct Known {
+    /// As its events alone make it.
+    pub(crate) job: Job,
+    pub(crate) history: Vec<Recorded>,
+    oracle: Oracle,
+}
+
+/// Who reads the log.
+pub(crate) struct Witness {
+    pub(crate) jobs: BTreeMap<JobId, Known>,
+    /// What each idempotency key was used for.
+    keys: HashMap<IdempotencyKey, JobId>,
+    next: Position,
+    ledger: Arc<Ledger>,
+    pub(crate) events: u64,
+}
+
+impl Known {
+    /// The job as it was at this seq.
+    pub(crate) fn at(&self, seq: u64) -> Job {
+        if seq == self.job.seq() {
+            return self.job.clone();
+        }
+        let mut events = self.history.iter().take_while(|event| event.seq <= seq);
+        let first = events.next().expect("a job has a first event");
+        let mut job = Job::begin(self.job.id(), first).expect("the first event is one");
+        for event in events {
+            job.evolve(event).expect("each event may follow");
+        }
+        assert_eq!(job.seq(), seq, "the log does not go that far");
+        job
+    }
+
+    /// The seq of the event that says that an attempt starts.
+    pub(crate) fn start_of(&self, (_, task, attempt): Name) -> Option<u64> {
+        let starts = |event: &&Recorded| {
+            matches!(event.event, Event::AttemptStarted { task: other, attempt: number }
+                if other.0 == task && number == attempt)
+        };
+        self.history.iter().find(starts).map(|event| event.seq)
+    }
+}
+
+impl Witness {
+    pub(crate) fn new(ledger: Arc<Ledger>) -> Self {
+        let (jobs, keys, next) = (BTreeMap::new(), HashMap::new(), Position(1));
+        Self { jobs, keys, next, ledger, events: 0 }
+    }
+
+    /// Up to where the log has been read.
+    pub(crate) fn next(&self) -> Position {
+        self.next
+    }
+
+    /// Reads what has become durable.
+    pub(crate) fn follow(&mut self, reader: &dyn LogReader, made: &[Made]) {
+        while self.next < reader.next_position() {
+            let rows = reader.rows(self.next, 64).expect("the log can be read");
+            assert!(!rows.is_empty(), "the log has no row where it says it has");
+            for row in &rows {
+                self.take_in(row, made);
+            }
+        }
+    }
+
+    /// Reads the log of an engine that has just started: all that was durable before is there, and
+    /// what comes beyond may follow it.
+    pub(crate) fn reread(&mut self, reader: &dyn LogReader, made: &[Made]) {
+        let mut seen: BTreeMap<JobId, u64> = BTreeMap::new();
+        let before = std::mem::replace(&mut self.next, Position(1));
+        while self.next < before {
+            let rows = reader.rows(self.next, 64).expect("the log can be read");
+            assert!(!rows.is_empty(), "durable rows are lost: the log ends at {:?}", self.next);
+            for row in rows.iter().take_while(|row| row.position < before) {
+                assert_eq!(row.position, self.next, "a hole in the log");
+                self.next = row.end();
+                let known = self.jobs.get(&row.job).expect("a job that was never there");
+                let seen = seen.entry(row.job).or_default();
+                let from = usize::try_from(*seen).expect("small");
+                assert!(known.history[from..].starts_with(&row.events), "another history");
+                *seen += row.events.len() as u64;
+            }
+        }
+        for (id, known) in &self.jobs {
+            assert_eq!(seen.get(id), Some(&known.job.seq()), "job {id} has lost events");
+        }
+        self.follow(reader, made);
+    }
+
+    fn take_in(&mut self, row: &ReadRow, made: &[Made]) {
+        assert_eq!(row.position, self.next, "a hole in the log");
+        self.next = row.end();
+        for event in &row.events {
+            self.events += 1;
+            self.take_in_key(row.job, event);
+            self.take_in_output(row.job, event);
+            let known = match self.jobs.entry(row.job) {
+                std::collections::btree_map::Entry::Occupied(known) => {
+                    let known = known.into_mut();
+                    known.job.evolve(event).expect("it may follow");
+                    known
+                }
+                std::collections::btree_map::Entry::Vacant(free) => {
+                    let job = Job::begin(row.job, event).expect("it may be the first");
+                    let draft = &made[number_of(&job.header().name)].draft;
+                    let oracle = Oracle::new(draft.clone());
+                    free.insert(Known { job, history: Vec::new(), oracle })
+                }
+            };
+            known.oracle.take_in(event);
+            known.history.push(event.clone());
+            compare::after_event(&known.job, &known.oracle, event.time.as_millis());
+        }
+        let known = self.jobs.get(&row.job).expect("it has events");
+        compare::after_command(&known.job, &known.oracle, known.job.time().as_millis());
+        assert_eq!(row.after.seq, known.job.seq());
+    }
+
+    fn take_in_key(&mut self, job: JobId, event: &Recorded) {
+        let Some(key) = event.key.as_deref() else { return };
+        let before = self.keys.insert(*key, job);
+        assert_eq!(before, None, "a key was used twice");
+    }
+
+    /// What is recorded as the output of an attempt is what that attempt gave.
+    fn take_in_output(&self, job: JobId, event: &Recorded) {
+        if let Event::TaskCompleted { task, attempt, output, .. } = &event.event
+            && *attempt > 0
+        {
+            let gave = self.ledger.gave(&(job, task.0, *attempt));
+            assert_eq!(gave.as_ref(), Some(output), "the output of {task:?}#{attempt} of {job}");
+        }
+    }
+
+    /// Checks the call of a task's code: its start is durable, and it found the last checkpoint.
+    pub(crate) fn check_call(&self, call: &Call) {
+        let (id, task, attempt) = call.attempt;
+        let known = self.jobs.get(&id).expect("a task of a job runs that is not durable");
+        let start = known.start_of(call.attempt);
+        let start = start.unwrap_or_else(|| panic!("{task}#{attempt} of {id} runs unrecorded"));
+        let saved = known.history.iter().take_while(|event| event.seq < start);
+        let saved = saved.filter_map(|event| match &event.event {
+            Event::CheckpointSaved { task: of, value, .. } if of.0 == task => Some(*value),
+            _ => None,
+        });
+        let restored = call.restored.as_ref();
+        let restored = restored.map(|value| annals_engine::log::digest(value.as_str().as_bytes()));
+        assert_eq!(restored, saved.last(), "the checkpoint of {task}#{attempt} of {id}");
+    }
+
+    /// Jobs that have not ended.
+    pub(crate) fn open(&self) -> impl Iterator<Item = (&JobId, &Known)> {
+        self.jobs.iter().filter(|(_, known)| !known.job.status().is_ended())
+    }
+
+    /// Jobs that must end by themselves.
+    pub(crate) fn going(&self) -> impl Iterator<Item = (&JobId, &Known)> {
+        self.open().filter(|(_, known)| known.job.status() == JobStatus::Running)
+    }
+}

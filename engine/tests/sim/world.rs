@@ -1,0 +1,187 @@
+//! A world: an engine, its disk, its clock and its clients, on one thread and by one seed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use annals_tasks_sdk::JobId;
+use fastrand::Rng;
+use tokio::sync::watch;
+
+use crate::client::Client;
+use crate::clock::SimClock;
+use crate::crowd::Crowd;
+use crate::disk::SimDisk;
+use crate::heard::Heard;
+use crate::jobs::Made;
+use crate::life::{Life, Stage};
+use crate::limits::brief;
+use crate::profile::{Profile, Rates};
+use crate::request::Request;
+use crate::table::Column;
+use crate::tasks::Ledger;
+use crate::trace::Trace;
+use crate::tree::Tree;
+use crate::witness::Witness;
+
+/// When faults have stopped, so many steps must be enough for everything to end.
+const CALM_STEPS: u32 = 200_000;
+
+/// Everything that there is.
+pub(crate) struct World {
+    pub(crate) seed: u64,
+    pub(crate) rng: Rng,
+    pub(crate) profile: Profile,
+    pub(crate) clock: Arc<SimClock>,
+    pub(crate) crowd: Crowd,
+    pub(crate) disk: SimDisk,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) calm: watch::Sender<bool>,
+    pub(crate) made: Vec<Made>,
+    pub(crate) witness: Witness,
+    pub(crate) heard: Heard,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) life: Option<Life>,
+    pub(crate) trace: Trace,
+    /// How often what has happened.
+    pub(crate) tally: BTreeMap<&'static str, u64>,
+}
+
+/// What became of a world.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// Stands for all that happened.
+    pub(crate) trace: u64,
+    pub(crate) steps: u32,
+    pub(crate) events: u64,
+    /// In milliseconds.
+    pub(crate) time: i64,
+    pub(crate) tally: BTreeMap<&'static str, u64>,
+    pub(crate) cells: BTreeMap<(usize, Column), u64>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, loud: bool) -> Self {
+        // The engine draws from the generator of its thread.
+        fastrand::seed(seed);
+        let mut rng = Rng::with_seed(seed);
+        let profile = Profile::of(&mut rng);
+        let ledger = Arc::new(Ledger::default());
+        let mut trace = Trace::new(loud);
+        trace.note(0, format_args!("{profile:?}"));
+        Self {
+            seed,
+            clock: SimClock::new(),
+            crowd: Crowd::default(),
+            disk: SimDisk::holding(Tree::default(), rng.u64(..)),
+            witness: Witness::new(Arc::clone(&ledger)),
+            ledger,
+            calm: watch::Sender::new(false),
+            made: Vec::new(),
+            heard: Heard::default(),
+            clients: (0..profile.clients).map(|_| Client::default()).collect(),
+            life: None,
+            trace,
+            tally: BTreeMap::new(),
+            profile,
+            rng,
+        }
+    }
+
+    pub(crate) fn count(&mut self, what: &'static str) {
+        *self.tally.entry(what).or_default() += 1;
+    }
+
+    pub(crate) fn note(&mut self, what: std::fmt::Arguments<'_>) {
+        self.trace.note(self.clock.passed(), what);
+    }
+
+    /// Lives through all of it: with faults, then without, up to a good end.
+    pub(crate) fn run(mut self) -> Told {
+        self.start();
+        for _ in 0..self.profile.steps {
+            self.go_wrong();
+            self.step();
+        }
+        self.calm_down();
+        self.end_well();
+        let next = self.witness.next();
+        let changes = self.disk.changes();
+        self.note(format_args!("the end: {next:?}, {changes} changes"));
+        self.drop_life();
+        Told {
+            trace: self.trace.hash(),
+            steps: self.trace.steps,
+            events: self.witness.events,
+            time: self.clock.passed(),
+            tally: self.tally,
+            cells: self.heard.cells,
+        }
+    }
+
+    /// Takes a step. False where nothing can happen any more.
+    pub(crate) fn step(&mut self) -> bool {
+        self.trace.steps += 1;
+        let Some(action) = self.choose() else { return false };
+        self.perform(action);
+        self.after_step();
+        true
+    }
+
+    /// The faults stop, and tasks behave: every job that is not held must end in its time.
+    fn calm_down(&mut self) {
+        self.note(format_args!("the faults stop"));
+        self.profile.rates = Rates::default();
+        (self.profile.slow, self.profile.small_turns) = (0, false);
+        self.disk.heal();
+        self.calm.send_replace(true);
+        let sound = self.life.as_ref().is_some_and(Life::is_sound);
+        if !sound {
+            // What was lost is found by a new start.
+            self.kill();
+        }
+        let limits = self.limits();
+        for _ in 0..CALM_STEPS {
+            if self.witness.going().next().is_none() && self.is_running() {
+                return;
+            }
+            let more = self.step();
+            let stuck = self.witness.going().next().filter(|_| !more);
+            if let Some((id, known)) = stuck {
+                panic!("nothing happens any more, and {id} goes on: {}", brief(&known.job));
+            }
+            self.keep_time(&limits);
+        }
+        let id = self.witness.going().next().map(|(id, _)| *id);
+        panic!("{CALM_STEPS} steps without a fault, and {id:?} has not ended");
+    }
+
+    fn keep_time(&self, limits: &BTreeMap<JobId, i64>) {
+        let now = self.clock.passed();
+        for (id, known) in self.witness.going() {
+            // One that was submitted or set going later has its time from then on.
+            let Some(limit) = limits.get(id) else { continue };
+            let late = now - limit;
+            assert!(late <= 0, "{id} goes on {late} ms too long: {}", brief(&known.job));
+        }
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| matches!(life.stage, Stage::Running))
+    }
+
+    /// Asks for the list, ends the engine in good order, and audits what it leaves.
+    fn end_well(&mut self) {
+        self.send(0, Request::List { known: self.heard.jobs.len() });
+        while self.clients[0].is_waiting() {
+            assert!(self.step(), "nobody answers");
+        }
+        self.shut_down();
+        while self.life.as_ref().is_some_and(|life| !matches!(life.stage, Stage::Ended)) {
+            assert!(self.step(), "the engine does not end");
+        }
+        self.kill();
+        let reader = self.life.as_ref().expect("it was started").engine.reader();
+        let found = self.disk.quietly(|| annals_engine::log::verify(&*reader));
+        assert_eq!(found.expect("the log can be read").damage, []);
+    }
+}
