@@ -1,7 +1,5 @@
 //! Begin: what the first event makes of nothing.
 
-use std::collections::BTreeSet;
-
 use annals_tasks_sdk::plan::TaskSpec;
 use annals_tasks_sdk::{JobId, Timestamp};
 
@@ -9,6 +7,8 @@ use super::event::{Event, Recorded, Submitted};
 use super::evolve::Illegal;
 use super::graph;
 use super::kinds;
+use super::size;
+use super::sorted::Sorted;
 use super::state::{Counts, Header, Job, Task, count};
 use super::status::{JobStatus, TaskStatus};
 
@@ -60,16 +60,18 @@ impl Job {
             tasks,
             order,
             names,
-            ready: BTreeSet::new(),
+            ready: Sorted::default(),
             by_kind,
-            live: BTreeSet::new(),
-            timed: BTreeSet::new(),
-            kindless: BTreeSet::new(),
+            live: Sorted::default(),
+            timed: Sorted::default(),
+            kindless: Sorted::default(),
             failed: Vec::new(),
             unsettled: 0,
             counts: Counts::default(),
+            bytes: 0,
         };
         job.link(needs);
+        job.bytes = size::of_new(&job);
         job
     }
 }

@@ -7,6 +7,7 @@ use annals_tasks_sdk::plan::OnFailure;
 use annals_tasks_sdk::{JobId, Payload};
 
 use super::event::{AttemptEnd, Event, PauseMode, Recorded, TaskNumber, Wait};
+use super::size;
 use super::state::{Attempt, Checkpoint, Job, StopReason, Task, Waiting, count, index};
 use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 
@@ -104,21 +105,18 @@ impl Job {
                 self.wait(*task, Waiting::Retry { until: *due });
             }
             Event::TaskCompleted { task, attempt, output, exit, log } => {
-                if *attempt > 0 {
-                    self.attempt_ended(*task, AttemptOutcome::Completed);
+                if *attempt > 0
+                    && let Some(attempt) = self.end_attempt(*task, AttemptOutcome::Completed)
+                {
+                    attempt.exit = exit.clone();
+                    attempt.log = *log;
                 }
-                self.on(*task, |task| {
-                    if let Some(attempt) = task.attempts.last_mut().filter(|_| *attempt > 0) {
-                        attempt.exit = exit.clone();
-                        attempt.log = *log;
-                    }
-                    task.losses = 0;
-                    task.skip = None;
-                });
+                self.on(*task, |task| task.losses = 0);
                 self.counts.completed += 1;
                 self.close(*task, TaskStatus::Completed, Some(output.clone()));
             }
             Event::TaskFailed { task, error } => {
+                self.bytes += size::of_failure(error);
                 self.on(*task, |task| task.error = Some(Box::new(error.clone())));
                 self.task_failed(*task);
             }
@@ -127,10 +125,13 @@ impl Job {
                 self.close(*task, TaskStatus::Skipped, output.clone());
             }
             Event::TaskRemoved { task } => self.task_removed(*task),
-            Event::SkipRequested { task, output } => self.on(*task, |task| {
-                task.skip = Some(Box::new(output.clone()));
-                task.tell_to_stop(StopReason::Skip);
-            }),
+            Event::SkipRequested { task, output } => {
+                self.bytes += size::of_payload(output.as_ref());
+                self.on(*task, |task| {
+                    task.skip = Some(Box::new(output.clone()));
+                    task.tell_to_stop(StopReason::Skip);
+                });
+            }
             Event::CheckpointSaved { task, attempt, value } => self.on(*task, |task| {
                 let saved = Checkpoint { attempt: *attempt, value: *value };
                 task.checkpoint = Some(Box::new(saved));
@@ -207,6 +208,7 @@ impl Job {
         let started = self.time;
         self.set_status(at, TaskStatus::Running, None);
         self.live.insert(at);
+        self.bytes += size::ATTEMPT;
         let attempts = &mut self.tasks[at as usize].attempts;
         // Most tasks have one: the room for four that a list begins with would be most of a job.
         attempts.reserve_exact(usize::from(attempts.is_empty()));
@@ -224,6 +226,7 @@ impl Job {
 
     fn attempt_over(&mut self, task: TaskNumber, outcome: AttemptOutcome, end: &AttemptEnd) {
         self.attempt_ended(task, outcome);
+        self.bytes += size::of_end(end);
         self.on(task, |task| {
             task.losses = 0;
             // Interrupted attempts, and lost ones, use up nothing.
@@ -239,14 +242,20 @@ impl Job {
 
     /// Between attempts a task is `interrupted`, until the next event says what becomes of it.
     fn attempt_ended(&mut self, task: TaskNumber, outcome: AttemptOutcome) {
-        let Some(at) = index(task) else { return };
-        let time = self.time;
-        self.live.remove(&at);
-        if let Some(attempt) = self.tasks[at as usize].attempts.last_mut() {
-            attempt.outcome = Some(outcome);
-            attempt.finished = Some(time);
+        self.end_attempt(task, outcome);
+        if let Some(at) = index(task) {
+            self.set_status(at, TaskStatus::Interrupted, None);
         }
-        self.set_status(at, TaskStatus::Interrupted, None);
+    }
+
+    /// Ends the live attempt of a task, whose status is set next.
+    fn end_attempt(&mut self, task: TaskNumber, outcome: AttemptOutcome) -> Option<&mut Attempt> {
+        let at = index(task)?;
+        self.live.remove(&at);
+        let attempt = self.tasks.get_mut(at as usize)?.attempts.last_mut()?;
+        attempt.outcome = Some(outcome);
+        attempt.finished = Some(self.time);
+        Some(attempt)
     }
 
     fn wait(&mut self, task: TaskNumber, waiting: Waiting) {
@@ -290,6 +299,7 @@ impl Job {
             self.failed.retain(|&other| other != at);
         }
         self.set_status(at, status, None);
+        self.bytes += size::of_payload(output.as_ref());
         let task = &mut self.tasks[at as usize];
         task.skip = None;
         task.error = None;

@@ -35,8 +35,9 @@ pub(super) fn resolve(specs: &[TaskSpec]) -> Result<Vec<Vec<u32>>, String> {
 impl Job {
     /// Settles a task, and with it every skipped or removed one that thereby has all it needs.
     pub(super) fn settle(&mut self, index: u32) {
-        let mut work = vec![index];
-        while let Some(index) = work.pop() {
+        let mut work = Vec::new();
+        let mut next = Some(index);
+        while let Some(index) = next.take().or_else(|| work.pop()) {
             let task = &mut self.tasks[index as usize];
             if std::mem::replace(&mut task.settled, true) {
                 continue;

@@ -1,11 +1,12 @@
 //! Startable tasks by kind: tasks of one kind wait for the same slots, so the runtime can pass
 //! over thousands that would wait without a look at each.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use annals_tasks_sdk::Timestamp;
 
 use super::event::TaskNumber;
+use super::sorted::Sorted;
 use super::state::{Job, Task, Waiting, count, number};
 
 /// The tasks of one kind that could start now.
@@ -14,9 +15,9 @@ pub(super) struct OfKind {
     /// The first task of the kind, which has its name.
     first: u32,
     /// Ready ones, by rank and index.
-    pub(super) ready: BTreeSet<(u32, u32)>,
+    pub(super) ready: Sorted<(u32, u32)>,
     /// Those that wait for the kind.
-    pub(super) kindless: BTreeSet<u32>,
+    pub(super) kindless: Sorted<u32>,
 }
 
 /// Tells each task which of the plan's kinds it is of.

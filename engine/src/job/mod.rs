@@ -19,6 +19,7 @@ mod references;
 mod rejection;
 mod retry;
 mod size;
+mod sorted;
 mod state;
 mod status;
 

@@ -1,12 +1,13 @@
 //! The state of a job: a fold over its events, and nothing else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use annals_tasks_sdk::plan::{OnFailure, Start, TaskSpec};
 use annals_tasks_sdk::{Exit, JobId, Payload, Timestamp};
 
 use super::event::{AttemptEnd, Failure, LogSize, TaskNumber, ValueDigest};
 use super::kinds::OfKind;
+use super::sorted::Sorted;
 use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 
 /// A job as its events have made it.
@@ -32,19 +33,21 @@ pub struct Job {
     /// Indices into `tasks` in the order of their ids.
     pub(super) names: Vec<u32>,
     /// Tasks that could start now, by rank and index.
-    pub(super) ready: BTreeSet<(u32, u32)>,
+    pub(super) ready: Sorted<(u32, u32)>,
     /// The same, and `kindless`, by the kinds of the plan.
     pub(super) by_kind: Vec<OfKind>,
     /// Tasks with a live attempt.
-    pub(super) live: BTreeSet<u32>,
+    pub(super) live: Sorted<u32>,
     /// Tasks that wait for a time.
-    pub(super) timed: BTreeSet<(Timestamp, u32)>,
+    pub(super) timed: Sorted<(Timestamp, u32)>,
     /// Tasks that wait for their kind.
-    pub(super) kindless: BTreeSet<u32>,
+    pub(super) kindless: Sorted<u32>,
     /// Tasks that failed and are not settled, in the order in which they failed.
     pub(super) failed: Vec<u32>,
     pub(super) unsettled: u32,
     pub(super) counts: Counts,
+    /// About how much memory it takes.
+    pub(super) bytes: usize,
 }
 
 /// What a plan says beside its tasks, and where it came from.

@@ -17,7 +17,7 @@ use super::engine::Shared;
 use super::executor::{Executor, Outputs, Running};
 use super::message::{LiveCell, Message, Reply};
 use super::panics::Guarded;
-use super::registry::Behaviour;
+use super::registry::{Behaviour, KindId};
 use crate::job::{Failure, LogSize, Outcome, Report, Task, TaskNumber, ValueDigest};
 use crate::steplog::AttemptLog;
 
@@ -68,13 +68,12 @@ impl Attempt {
         home: usize,
         executor: &mut Executor,
         running: &Running,
+        kind: KindId,
     ) -> Option<Self> {
-        let task = running.task;
-        let kind = shared.registry.behaviour(executor.job.task(task)?.spec.kind.as_str());
-        let Some(Behaviour::Run { handler, .. }) = kind else { return None };
+        let Behaviour::Run { handler, .. } = shared.registry.get(kind) else { return None };
         let outputs = handler.reads_outputs().then(|| executor.outputs());
         let job = &executor.job;
-        let task = job.task(task)?;
+        let task = job.task(running.task)?;
         let policy = &task.spec.policy;
         let id = AttemptId {
             job: job.id(),

@@ -69,7 +69,7 @@ impl Builder {
             unfit: None,
             slots: 64,
             shell_slots: cores,
-            loops: 1,
+            loops: (cores / 2).clamp(1, 4),
             limits: Limits::default(),
             losses: LossRule::default(),
             clock: Arc::new(SystemClock),
@@ -146,7 +146,9 @@ impl Builder {
         self
     }
 
-    /// How many loops drive jobs; 1 by default, which serves some ten thousand steps a second.
+    /// How many loops drive jobs, each on a thread of its own; by default one for every two
+    /// processors, up to four. One does some hundred thousand steps a second, which needs a second
+    /// processor for the log and the tasks.
     pub fn loops(mut self, loops: usize) -> Self {
         self.loops = loops.max(1);
         self

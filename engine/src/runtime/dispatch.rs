@@ -61,37 +61,37 @@ impl Loop {
 }
 
 impl Desk<'_> {
+    /// Brings about what the job's state asks for, until nothing is left to do.
     pub(super) fn reconcile(&mut self) {
-        loop {
-            if self.is_broken() {
-                return;
-            }
-            // The wants come last, and there may be thousands: they are looked for by kind.
-            let is_want = |effect: &Effect| matches!(effect, Effect::Want { .. });
-            let all = self.executor.job.effects(self.now, self.shared.settings.losses);
-            let mut effects = std::mem::take(self.effects);
-            effects.extend(all.take_while(|effect| !is_want(effect)));
-            let mut wake = None;
-            let mut changed = false;
-            for effect in effects.drain(..) {
-                match effect {
-                    Effect::Run { task, attempt } => self.run(task, attempt),
-                    Effect::Stop { task, attempt, .. } => self.order_stop(task, attempt),
-                    Effect::Wake { at } if at <= self.now && self.dispatching => {
-                        changed |= self.report(Report::Tick) > 0;
-                    }
-                    Effect::Wake { at } => wake = Some(at),
-                    Effect::Want { .. } => {}
+        while !self.is_broken() && self.reconcile_once() {}
+        self.executor.encode_ahead();
+    }
+
+    /// Gives whether the job has changed by it.
+    fn reconcile_once(&mut self) -> bool {
+        // The wants come last, and there may be thousands: they are looked for by kind.
+        let is_want = |effect: &Effect| matches!(effect, Effect::Want { .. });
+        let all = self.executor.job.effects(self.now, self.shared.settings.losses);
+        let mut effects = std::mem::take(self.effects);
+        effects.extend(all.take_while(|effect| !is_want(effect)));
+        let mut wake = None;
+        let mut changed = false;
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Run { task, attempt } => self.run(task, attempt),
+                Effect::Stop { task, attempt, .. } => self.order_stop(task, attempt),
+                Effect::Wake { at } if at <= self.now && self.dispatching => {
+                    changed |= self.report(Report::Tick) > 0;
                 }
-            }
-            *self.effects = effects;
-            self.agenda.set(self.id, wake);
-            self.drop_stale_wants();
-            changed |= self.dispatching && self.want_what_can_start();
-            if !changed {
-                return;
+                Effect::Wake { at } => wake = Some(at),
+                Effect::Want { .. } => {}
             }
         }
+        *self.effects = effects;
+        self.agenda.set(self.id, wake);
+        self.drop_stale_wants();
+        changed |= self.dispatching && self.want_what_can_start();
+        changed
     }
 
     /// Has tasks take slots, or places in queues. Gives whether the job has changed.
@@ -115,7 +115,7 @@ impl Desk<'_> {
         }
         let is_it = |wanting: &Wanting| wanting.task == task;
         let Some(place) = self.executor.wanting.iter().position(is_it) else { return };
-        let held = self.executor.wanting.swap_remove(place).held;
+        let Wanting { held, kind, .. } = self.executor.wanting.swap_remove(place);
         let mut running = Running {
             task,
             attempt,
@@ -126,7 +126,7 @@ impl Desk<'_> {
             seq: self.executor.job.seq(),
             stop_ordered: false,
         };
-        running.waiting = Attempt::new(self.shared, self.home, self.executor, &running);
+        running.waiting = Attempt::new(self.shared, self.home, self.executor, &running, kind);
         self.executor.running.push(running);
         *self.live += 1;
     }
@@ -141,14 +141,15 @@ impl Desk<'_> {
 
     /// A task wants a slot. Gives whether the job has changed.
     fn want(&mut self, want: Want) -> bool {
-        let Want { task, suspect } = want;
+        let Want { task, suspect, kind } = want;
         if self.executor.wanting.iter().any(|wanting| wanting.task == task) {
             return false;
         }
         let Some(at) = self.executor.job.task(task) else { return false };
-        let pool = match self.shared.registry.behaviour(at.spec.kind.as_str()) {
-            Some(Behaviour::Run { pool, .. }) => *pool,
-            Some(Behaviour::Sleep) => return self.park_sleeper(task),
+        let behaviour = kind.map(|kind| (kind, self.shared.registry.get(kind)));
+        let (kind, pool) = match behaviour {
+            Some((kind, Behaviour::Run { pool, .. })) => (kind, *pool),
+            Some((_, Behaviour::Sleep)) => return self.park_sleeper(task),
             None if at.waiting() == Some(Waiting::Kind) => return false,
             None => return self.report(Report::Park { task, wait: Wait::Kind }) > 0,
         };
@@ -156,7 +157,7 @@ impl Desk<'_> {
         let queue = if suspect { SUSPECTS } else { pool };
         let waiter = Waiter { home: self.home, job: self.id, task, queue };
         let place = self.shared.pools.take(waiter);
-        self.executor.wanting.push(Wanting { task, queue, place, held });
+        self.executor.wanting.push(Wanting { task, queue, place, held, kind });
         place.is_none() && self.advance(waiter)
     }
 
@@ -222,7 +223,7 @@ impl Desk<'_> {
 
     /// Leaves the queue that a task stands in.
     fn leave(&mut self, wanting: Wanting) {
-        let Wanting { task, queue, place, held } = wanting;
+        let Wanting { task, queue, place, held, .. } = wanting;
         if !place.is_some_and(|place| self.shared.pools.leave(queue, place)) {
             // It has been granted meanwhile; the grant will find that nothing wants it.
             return;

@@ -11,6 +11,7 @@ use super::error::JobError;
 use super::ids::JobMap;
 use super::message::{LiveCell, Snapshot};
 use super::pool::{Place, PoolId};
+use super::registry::KindId;
 use crate::job::{Context, Event, Job, JobStatus, Recorded, Task, TaskNumber, begin};
 use crate::log::{CodecError, Draft, Head, JobRow, Row, Ticket};
 
@@ -22,8 +23,8 @@ pub(super) struct Executor {
     pub(super) head: Head,
     /// Events of the present turn.
     pub(super) fresh: Vec<Recorded>,
-    /// The row of the first of them, where they were encoded ahead of the turn.
-    pub(super) draft: Option<Box<Draft>>,
+    /// The row of the first of them, so far as they are encoded.
+    draft: Option<Draft>,
     /// Values that go with them.
     pub(super) values: Vec<(u32, Arc<[u8]>)>,
     /// The commit in which its last events are.
@@ -102,6 +103,7 @@ pub(super) struct Wanting {
     /// ...and where in it; none where a slot was free.
     pub(super) place: Option<Place>,
     pub(super) held: Held,
+    pub(super) kind: KindId,
 }
 
 impl Executor {
@@ -134,10 +136,24 @@ impl Executor {
         let mut executor = Self::new(job, Head::default());
         let mut draft = Draft::new(id, &executor.head);
         draft.push(&recorded).map_err(|error| unreadable(error.to_string()))?;
-        executor.draft = Some(Box::new(draft));
+        executor.draft = Some(draft);
         executor.recovered = true;
         executor.add(recorded);
         Ok(executor)
+    }
+
+    /// Encodes the events of the turn so far, while the job is at hand: at the end of the turn its
+    /// memory would have to be fetched a second time.
+    pub(super) fn encode_ahead(&mut self) {
+        if self.fresh.is_empty() {
+            return;
+        }
+        let draft = self.draft.take();
+        let mut draft = draft.unwrap_or_else(|| Draft::new(self.job.id(), &self.head));
+        // What cannot be encoded is found again when the turn ends.
+        if draft.push(&self.fresh[draft.events()..]).is_ok() {
+            self.draft = Some(draft);
+        }
     }
 
     /// Encodes the events of the turn, which then are `fresh` no more. Gives them back, their row,
@@ -146,7 +162,7 @@ impl Executor {
         let fresh = std::mem::take(&mut self.fresh);
         let values = std::mem::take(&mut self.values);
         let draft = self.draft.take();
-        let mut draft = draft.map_or_else(|| Draft::new(self.job.id(), &self.head), |draft| *draft);
+        let mut draft = draft.unwrap_or_else(|| Draft::new(self.job.id(), &self.head));
         draft.push(&fresh[draft.events()..])?;
         let (row, hash) = draft.finish(values);
         Ok((fresh, row, hash))
@@ -174,7 +190,11 @@ impl Executor {
                 self.unshown.push_back((recorded.seq, *task));
             }
         }
-        self.fresh.extend(events);
+        if self.fresh.is_empty() {
+            self.fresh = events;
+        } else {
+            self.fresh.extend(events);
+        }
     }
 
     /// Lets attempts see the outputs that are durable by now.

@@ -49,31 +49,47 @@ impl From<Unfit> for StartError {
     }
 }
 
+/// A kind's place among the registered ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct KindId(usize);
+
 /// Which kinds and workflows this engine has.
 #[derive(Clone, Default)]
 pub(super) struct Registry {
     /// Looked up for every start of a task. The program itself chooses the names.
-    pub(super) kinds: HashMap<String, Behaviour, BuildHasherDefault<IdHasher>>,
+    kinds: HashMap<String, KindId, BuildHasherDefault<IdHasher>>,
+    behaviours: Vec<Behaviour>,
     pub(super) workflows: HashMap<String, Arc<dyn PlanMaker>>,
 }
 
 impl Registry {
     pub(super) fn register(&mut self, kind: &str, behaviour: Behaviour) -> Result<(), Unfit> {
         KindName::new(kind).map_err(Unfit::Name)?;
-        match self.kinds.insert(kind.into(), behaviour) {
+        let id = KindId(self.behaviours.len());
+        self.behaviours.push(behaviour);
+        match self.kinds.insert(kind.into(), id) {
             Some(_) => Err(Unfit::Twice(kind.into())),
             None => Ok(()),
         }
     }
 
+    /// The place of a kind, by which its behaviour is at hand.
+    pub(super) fn find(&self, kind: &str) -> Option<KindId> {
+        self.kinds.get(kind).copied()
+    }
+
+    pub(super) fn get(&self, kind: KindId) -> &Behaviour {
+        &self.behaviours[kind.0]
+    }
+
     pub(super) fn behaviour(&self, kind: &str) -> Option<&Behaviour> {
-        self.kinds.get(kind)
+        self.find(kind).map(|kind| self.get(kind))
     }
 
     /// What there is to say of each kind, in order of their names.
     pub(super) fn kind_infos(&self) -> Vec<KindInfo> {
-        let info = |(name, behaviour): (&String, &Behaviour)| {
-            let pool = match behaviour {
+        let info = |(name, kind): (&String, &KindId)| {
+            let pool = match self.get(*kind) {
                 Behaviour::Run { pool, .. } => Some(pool.name()),
                 Behaviour::Sleep => None,
             };
@@ -97,7 +113,7 @@ impl Registry {
     pub(super) fn check(&self, plan: &Plan, allow_unknown: bool) -> Result<(), PlanErrors> {
         let mut errors = Vec::new();
         for (task, index) in plan.tasks.iter().zip(0..) {
-            let checked = match self.kinds.get(task.kind.as_str()) {
+            let checked = match self.behaviour(task.kind.as_str()) {
                 Some(Behaviour::Run { handler, .. }) => handler.check(&task.input),
                 Some(Behaviour::Sleep) => crate::kinds::sleep::check(&task.input),
                 None if allow_unknown => continue,

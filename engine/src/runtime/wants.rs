@@ -4,7 +4,7 @@ use annals_tasks_sdk::Timestamp;
 
 use super::executor::{Executor, Wanting};
 use super::pool::{POOLS, PoolId, SUSPECTS};
-use super::registry::{Behaviour, Registry};
+use super::registry::{Behaviour, KindId, Registry};
 use crate::job::{LossRule, TaskNumber};
 
 /// So many tasks of one job stand in each queue at a time; the others follow as places come
@@ -16,6 +16,8 @@ pub(super) const PLACES: usize = 64;
 pub(super) struct Want {
     pub(super) task: TaskNumber,
     pub(super) suspect: bool,
+    /// Its kind; none where that is not registered.
+    pub(super) kind: Option<KindId>,
 }
 
 /// Finds the tasks of a job that are to take places.
@@ -54,25 +56,35 @@ impl<'a> Search<'a> {
         let job = &self.executor.job;
         let mut ready = Vec::new();
         for of in job.startable() {
-            match self.registry.behaviour(of.kind()) {
-                Some(Behaviour::Run { pool, .. }) => {
-                    self.first_ready(*pool, of.ready(), &mut ready);
-                }
-                _ => self.all(of.ready().map(|(_, task)| task)),
+            let kind = self.registry.find(of.kind());
+            match self.pool(kind) {
+                Some((kind, pool)) => self.first_ready((kind, pool), of.ready(), &mut ready),
+                None => self.all(kind, of.ready().map(|(_, task)| task)),
             }
         }
         // Kinds whose tasks wait for the same slots take turns as the plan has them.
         ready.sort_unstable_by_key(|&(rank, _, _)| rank);
-        for (_, pool, task) in ready {
-            self.take(pool, task);
+        for (_, queue, task) in ready {
+            self.take(queue, task);
         }
         self.retries();
         for of in job.startable() {
-            match self.registry.behaviour(of.kind()) {
-                Some(Behaviour::Run { pool, .. }) => self.returned(*pool, of.kindless()),
-                Some(Behaviour::Sleep) => self.all(of.kindless()),
+            let kindless = of.kindless();
+            let kind = self.registry.find(of.kind());
+            match self.pool(kind) {
+                Some(queue) => self.returned(queue, kindless),
+                None if kind.is_some() => self.all(kind, kindless),
                 None => {}
             }
+        }
+    }
+
+    /// The pool whose slots tasks of a kind hold, if it is registered and they hold some.
+    fn pool(&self, kind: Option<KindId>) -> Option<(KindId, PoolId)> {
+        let kind = kind?;
+        match self.registry.get(kind) {
+            Behaviour::Run { pool, .. } => Some((kind, *pool)),
+            Behaviour::Sleep => None,
         }
     }
 
@@ -82,64 +94,66 @@ impl<'a> Search<'a> {
             return;
         }
         let registry = self.registry;
-        let kinds = self.executor.job.kinds().map(|kind| registry.behaviour(kind));
-        let kinds: Vec<Option<&Behaviour>> = kinds.collect();
+        let pools = self.executor.job.kinds().map(|kind| self.pool(registry.find(kind)));
+        let pools: Vec<Option<(KindId, PoolId)>> = pools.collect();
         for task in due {
-            let may_go = |behaviour: Option<&Behaviour>| match behaviour {
-                Some(Behaviour::Run { pool, .. }) => self.has_place(*pool),
-                _ => true,
-            };
-            if !kinds.iter().any(|behaviour| may_go(*behaviour)) {
+            let may_go = |pool: &Option<(_, PoolId)>| pool.is_none_or(|(_, p)| self.has_place(p));
+            if !pools.iter().any(may_go) {
                 return;
             }
             let Some(at) = self.executor.job.task(task) else { continue };
-            match registry.behaviour(at.spec.kind.as_str()) {
-                Some(Behaviour::Run { pool, .. }) => self.take(*pool, task),
-                _ => self.all(std::iter::once(task)),
+            let kind = registry.find(at.spec.kind.as_str());
+            match self.pool(kind) {
+                Some(queue) => self.take(queue, task),
+                None => self.all(kind, std::iter::once(task)),
             }
         }
     }
 
     /// Tasks whose kind was missing, and is there again.
-    fn returned(&mut self, pool: PoolId, mut tasks: impl Iterator<Item = TaskNumber>) {
+    fn returned(
+        &mut self,
+        (kind, pool): (KindId, PoolId),
+        mut tasks: impl Iterator<Item = TaskNumber>,
+    ) {
         while self.has_place(pool)
             && let Some(task) = tasks.next()
         {
-            self.take(pool, task);
+            self.take((kind, pool), task);
         }
     }
 
     /// Tasks that need no slot: sleeping ones, and those that will wait for their kind.
-    fn all(&mut self, tasks: impl Iterator<Item = TaskNumber>) {
-        self.found.extend(tasks.map(|task| Want { task, suspect: false }));
+    fn all(&mut self, kind: Option<KindId>, tasks: impl Iterator<Item = TaskNumber>) {
+        self.found.extend(tasks.map(|task| Want { task, suspect: false, kind }));
     }
 
     /// The first ready tasks of a kind, as many as could take places.
     fn first_ready(
         &mut self,
-        pool: PoolId,
+        queue: (KindId, PoolId),
         ready: impl Iterator<Item = (u32, TaskNumber)>,
-        into: &mut Vec<(u32, PoolId, TaskNumber)>,
+        into: &mut Vec<(u32, (KindId, PoolId), TaskNumber)>,
     ) {
-        let mut free = PLACES.saturating_sub(self.standing[pool.0]);
+        let mut free = PLACES.saturating_sub(self.standing[queue.1.0]);
         for (rank, task) in ready {
             if free == 0 {
                 break;
             }
             if !self.stands(task) {
-                into.push((rank, pool, task));
+                into.push((rank, queue, task));
                 // Suspects take no places here, and there are no more of them than slots.
                 free -= usize::from(!self.is_suspect(task));
             }
         }
     }
 
-    fn take(&mut self, pool: PoolId, task: TaskNumber) {
+    fn take(&mut self, (kind, pool): (KindId, PoolId), task: TaskNumber) {
         let suspect = self.is_suspect(task);
         let queue = if suspect { SUSPECTS } else { pool };
         if self.has_place(queue) && !self.stands(task) {
             self.standing[queue.0] += 1;
-            self.found.push(Want { task, suspect });
+            self.found.push(Want { task, suspect, kind: Some(kind) });
         }
     }
 
@@ -179,10 +193,10 @@ mod tests {
             let handler: Arc<dyn Handler> = Arc::new(Noop);
             Behaviour::Run { handler, pool }
         };
-        registry.kinds.insert("one".into(), run(DEFAULT));
-        registry.kinds.insert("other".into(), run(DEFAULT));
-        registry.kinds.insert("shell".into(), run(SHELL));
-        registry.kinds.insert("sleep".into(), Behaviour::Sleep);
+        registry.register("one", run(DEFAULT)).unwrap();
+        registry.register("other", run(DEFAULT)).unwrap();
+        registry.register("shell", run(SHELL)).unwrap();
+        registry.register("sleep", Behaviour::Sleep).unwrap();
         registry
     }
 
@@ -217,6 +231,7 @@ mod tests {
             queue: DEFAULT,
             place: None,
             held,
+            kind: registry().find("one").unwrap(),
         });
     }
 
@@ -236,6 +251,7 @@ mod tests {
             queue: SHELL,
             place: None,
             held: Held { pool: SHELL, suspect: false },
+            kind: registry().find("shell").unwrap(),
         });
         assert_eq!(search(&executor), [11, 101, 103, 104]);
     }
