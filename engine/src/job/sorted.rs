@@ -78,11 +78,12 @@ mod tests {
 
     #[test]
     fn it_is_as_a_tree_would_be() {
-        let mut random = fastrand::Rng::with_seed(7);
         let (mut sorted, mut tree) = (Sorted::default(), BTreeSet::new());
+        let mut mixed = 7_u32;
         for _ in 0..20_000 {
-            let value = random.u32(..200);
-            if random.u32(..100) < 45 {
+            mixed = mixed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let value = mixed >> 16 & 0xff;
+            if mixed >> 24 < 120 {
                 sorted.insert(value);
                 tree.insert(value);
             } else {
