@@ -4,7 +4,7 @@ use annals_engine::Submission;
 use annals_engine::job::Origin;
 use fastrand::Rng;
 
-use crate::jobs::make;
+use crate::jobs::{Late, make};
 use crate::life::Life;
 use crate::request::{Letterbox, On, Request, Wish, ask};
 use crate::world::World;
@@ -67,7 +67,8 @@ impl World {
         let key = (self.rng.u8(..3) > 0).then(|| self.rng.u64(..));
         if known.is_empty() || (self.made.len() < self.profile.jobs && self.rng.bool()) {
             let made = self.made.len();
-            self.made.push(make(&mut self.rng, made));
+            let late = if self.profile.late_kinds { Late::Some } else { Late::None };
+            self.made.push(make(&mut self.rng, made, late));
             return Request::Submit { made, key };
         }
         let job = known[self.rng.usize(..known.len())];

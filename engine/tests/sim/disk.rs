@@ -1,7 +1,7 @@
 //! The disk of a simulated world: it knows what of it is durable, so that the power may go at any
 //! operation, and fails when it is told to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -32,6 +32,21 @@ pub(crate) enum Wrong {
     Power,
 }
 
+impl Wrong {
+    /// What it is called where it is counted.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Once { half: false } => "disk: a write failed once",
+            Self::Once { half: true } => "disk: a write failed once, half done",
+            Self::ForEver { half: false } => "disk: writes failed for ever",
+            Self::ForEver { half: true } => "disk: writes failed for ever, the first half done",
+            Self::Read => "disk: a read failed",
+            Self::Full => "disk: it was full",
+            Self::Power => "disk: the power went in a write or sync",
+        }
+    }
+}
+
 struct State {
     tree: Tree,
     power: Power,
@@ -42,6 +57,8 @@ struct State {
     /// What was durable when the power went.
     image: Option<Tree>,
     struck: u64,
+    /// How often what has struck first.
+    faults: BTreeMap<&'static str, u64>,
     changes: u64,
     /// While somebody looks who must not disturb.
     quiet: bool,
@@ -81,6 +98,7 @@ impl SimDisk {
             health: Health::Sound,
             image: None,
             struck: 0,
+            faults: BTreeMap::new(),
             changes: 0,
             quiet: false,
         })))
@@ -107,6 +125,11 @@ impl SimDisk {
     /// How many operations have failed.
     pub(crate) fn struck(&self) -> u64 {
         self.state().struck
+    }
+
+    /// What has gone wrong, how often.
+    pub(crate) fn faults(&self) -> BTreeMap<&'static str, u64> {
+        self.state().faults.clone()
     }
 
     /// How many changes there were.
@@ -164,7 +187,9 @@ impl State {
             *ahead -= 1;
             return None;
         }
-        self.wrong.take().map(|(wrong, _)| wrong)
+        let (wrong, _) = self.wrong.take()?;
+        *self.faults.entry(wrong.name()).or_default() += 1;
+        Some(wrong)
     }
 
     fn reads(&mut self) -> io::Result<()> {

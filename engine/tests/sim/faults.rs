@@ -33,19 +33,19 @@ impl World {
             self.shut_down();
         }
         if self.strikes(rates.power_in_write) {
-            self.arm("power goes in writes, armed", Wrong::Power);
+            self.arm(Wrong::Power);
         }
         if self.strikes(rates.write_error) {
             let half = self.rng.bool();
             let wrong =
                 if self.rng.bool() { Wrong::Once { half } } else { Wrong::ForEver { half } };
-            self.arm("write errors, armed", wrong);
+            self.arm(wrong);
         }
         if self.strikes(rates.read_error) {
-            self.arm("read errors, armed", Wrong::Read);
+            self.arm(Wrong::Read);
         }
         if self.strikes(rates.full) {
-            self.arm("full disks, armed", Wrong::Full);
+            self.arm(Wrong::Full);
         }
         if self.strikes(rates.jump) {
             let most = [2_000, JUMP_MAX][self.rng.usize(..2)];
@@ -64,11 +64,10 @@ impl World {
         self.lose_letters();
     }
 
-    fn arm(&mut self, what: &'static str, wrong: Wrong) {
+    fn arm(&mut self, wrong: Wrong) {
         let ahead = self.rng.u64(..AHEAD);
         self.disk.arm(wrong, ahead);
         self.note(format_args!("{wrong:?} after {ahead} operations"));
-        self.count(what);
     }
 
     /// An attempt that is over reports once more.

@@ -37,7 +37,17 @@ impl Heard {
             }
             (Request::Command { job, wish, on }, Reply::Answered(reply)) => match reply {
                 Ok(answer) if on.dry_run => shown(*job, &answer.snapshot.job, None),
-                Ok(answer) => self.answered(*job, *wish, &answer, witness),
+                Ok(answer) => {
+                    self.answered(*job, *wish, &answer, witness);
+                    let first = answer.events.first().map(|first| first.seq);
+                    if let (Some(expected), Some(first)) = (on.seq, first) {
+                        // What was alive may have been declared lost before.
+                        let history = &witness.jobs[job].history;
+                        let between = |event: &&Recorded| event.seq > expected && event.seq < first;
+                        let other = history.iter().filter(between).find(|event| event.leads);
+                        assert!(first > expected && other.is_none(), "{request:?}: {other:?}");
+                    }
+                }
                 Err(CommandError::Rejected(rejection)) => {
                     self.refused(*job, *wish, rejection.code, witness);
                 }

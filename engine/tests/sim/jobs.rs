@@ -8,10 +8,17 @@ use annals_tasks_sdk::{KindName, Payload};
 use fastrand::Rng;
 
 use crate::plans::{Draft, draft};
-use crate::tasks::KIND;
+use crate::tasks::{KIND, LATE_KIND};
 
 /// The longest sleep of a task of kind `sleep`, in milliseconds.
 const SLEEP_MAX: u64 = 20_000;
+
+/// How many tasks are of a kind that some engines lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Late {
+    None,
+    Some,
+}
 
 /// A plan, and what the oracle knows of it.
 #[derive(Clone)]
@@ -20,8 +27,8 @@ pub(crate) struct Made {
     pub(crate) plan: Plan,
 }
 
-/// Makes the plan of this number.
-pub(crate) fn make(rng: &mut Rng, number: usize) -> Made {
+/// Makes the plan of this number. With `late` some tasks are of a kind that some engines lack.
+pub(crate) fn make(rng: &mut Rng, number: usize, late: Late) -> Made {
     let mut draft = draft(rng);
     for sketch in draft.tasks.iter_mut().filter(|sketch| sketch.sleeps) {
         sketch.takes.clear();
@@ -34,7 +41,9 @@ pub(crate) fn make(rng: &mut Rng, number: usize) -> Made {
             spec.input = Payload::trusted(&format!(r#"{{"for": "{millis}ms"}}"#));
             continue;
         }
-        spec.kind = KindName::new(KIND).expect("a valid name");
+        let late = late == Late::Some && rng.u8(..5) == 0;
+        let kind = if late { LATE_KIND } else { KIND };
+        spec.kind = KindName::new(kind).expect("a valid name");
         let mut fields: PolicyFields = (*spec.policy).clone();
         fields.timeout = (rng.u8(..4) == 0).then(|| Duration::from_millis(rng.u64(1..30_000)));
         fields.cancel_grace = (rng.u8(..4) == 0).then(|| Duration::from_millis(rng.u64(..5_000)));

@@ -16,8 +16,21 @@ pub(crate) struct Lost {
     pub(crate) letters: u64,
 }
 
-/// Checks all loops. `attempts` is how many attempts there are.
-pub(crate) fn check(hands: &mut Hands, witness: &Witness, attempts: usize, lost: Lost) {
+/// What the loops are held against.
+pub(crate) struct Around<'a> {
+    pub(crate) witness: &'a Witness,
+    /// How many attempts there are.
+    pub(crate) attempts: usize,
+    pub(crate) lost: Lost,
+    /// Whether the engine has all kinds.
+    pub(crate) all_kinds: bool,
+    /// Whether it has been told to end.
+    pub(crate) ends: bool,
+}
+
+/// Checks all loops.
+pub(crate) fn check(hands: &mut Hands, around: &Around<'_>) {
+    let Around { witness, attempts, lost, .. } = *around;
     let homes = 0..hands.loops();
     let mail: Vec<Vec<Letter>> = homes.clone().map(|home| hands.mail(home).collect()).collect();
     let seen: Vec<LoopSeen> = homes.map(|home| hands.look_at(home)).collect();
@@ -42,7 +55,7 @@ pub(crate) fn check(hands: &mut Hands, witness: &Witness, attempts: usize, lost:
     }
     for (each, mail) in seen.iter().zip(&mail).filter(|(each, _)| each.dispatching) {
         for job in &each.jobs {
-            Levels { job, each, mail }.check();
+            Levels { job, each, mail, around }.check();
         }
         for (id, due) in &each.parked {
             will_be_woken(*id, *due, each, witness);
@@ -75,6 +88,7 @@ struct Levels<'a> {
     job: &'a JobSeen,
     each: &'a LoopSeen,
     mail: &'a [Letter],
+    around: &'a Around<'a>,
 }
 
 impl Levels<'_> {
@@ -100,12 +114,17 @@ impl Levels<'_> {
                 }
                 Effect::Want { task, .. } => {
                     let wants = wanting.iter().any(|want| want.task == task);
-                    let _ = wants || self.fault(effect);
+                    let lacks = || {
+                        let task = job.task(task).expect("it wants something");
+                        !self.around.all_kinds && task.waiting() == Some(Waiting::Kind)
+                    };
+                    let _ = wants || lacks() || self.fault(effect);
                 }
                 Effect::Wake { at } => wake = Some(at),
                 other => panic!("{other:?}"),
             }
         }
+        self.stops_nothing_else();
         // The report of an attempt that is over may be on its way.
         assert!(running.len() >= run);
         if *due != wake {
@@ -125,6 +144,17 @@ impl Levels<'_> {
             _ => None,
         });
         times.min()
+    }
+
+    /// No attempt is told to stop that nobody wants to.
+    fn stops_nothing_else(&self) {
+        for live in self.job.running.iter().filter(|live| live.told_to_stop) {
+            let task = self.job.job.task(live.task);
+            let timed = task.is_some_and(|task| task.spec.policy.timeout.is_some());
+            let attempt = task.and_then(|task| task.attempts().get(live.attempt as usize - 1));
+            let ordered = attempt.is_some_and(|attempt| attempt.stop.is_some());
+            assert!(timed || ordered || self.around.ends, "{live:?} is told to stop");
+        }
     }
 
     fn comes_to_life(&self, live: AttemptSeen, effect: Effect) {

@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use annals_engine::Engine;
 use annals_engine::log::{Options, Worked};
 use annals_engine::runtime::by_hand::Hands;
 use annals_engine::runtime::{EngineError, StartError};
+use annals_engine::{Engine, Mode};
 
 use crate::disk::{SimDisk, Wrong};
 use crate::levels::Lost;
-use crate::tasks::{KIND, Work};
+use crate::tasks::{KIND, LATE_KIND, Work};
 use crate::tree::Tree;
 use crate::world::World;
 
@@ -24,6 +24,10 @@ pub(crate) struct Life {
     pub(crate) engine: Engine,
     pub(crate) hands: Hands,
     pub(crate) stage: Stage,
+    /// Whether jobs run.
+    pub(crate) mode: Mode,
+    /// Whether it has all kinds.
+    pub(crate) all_kinds: bool,
     pub(crate) lost: Lost,
     /// Whether jobs may wait to be read.
     pub(crate) may_load: bool,
@@ -66,6 +70,13 @@ impl Life {
     }
 }
 
+impl Life {
+    /// Whether all that must happen will.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.is_sound() && self.mode == Mode::Run && self.all_kinds
+    }
+}
+
 impl World {
     /// Starts an engine, as often as it takes.
     pub(crate) fn start(&mut self) {
@@ -87,19 +98,29 @@ impl World {
             self.crowd.clear();
             self.count("failed starts");
             let tree = if dead { self.disk.cut() } else { self.disk.after_kill() };
-            self.disk = SimDisk::holding(tree, self.rng.u64(..));
+            self.put_in(tree);
         }
         let life = self.life.as_ref().expect("it was started");
         let reader = life.engine.reader();
         let (witness, made) = (&mut self.witness, &self.made);
         self.disk.quietly(|| witness.reread(&*reader, made));
+        self.tell_rows();
         self.heard.check(&self.witness);
         let next = self.witness.next();
-        self.note(format_args!("started at {next:?}"));
+        let life = self.life.as_ref().expect("it was started");
+        let (runs, all_kinds) = (life.mode == Mode::Run, life.all_kinds);
+        self.note(format_args!("started at {next:?}, runs: {runs}, all kinds: {all_kinds}"));
         self.count("starts");
+        if !runs {
+            self.count("starts that run nothing");
+        }
     }
 
     fn try_to_start(&mut self) -> Result<Life, StartError> {
+        let calm = *self.calm.borrow();
+        let holds = !calm && self.profile.holds && self.rng.u8(..3) == 0;
+        let mode = if holds { Mode::Hold } else { Mode::Run };
+        let all_kinds = calm || !self.profile.late_kinds || self.rng.bool();
         let profile = &self.profile;
         let work = Work {
             seed: self.seed,
@@ -113,16 +134,21 @@ impl World {
             disk: Some(Arc::new(self.disk.clone())),
             ..Options::default()
         };
-        let builder = Engine::open(STORE)
+        let mut builder = Engine::open(STORE)
             .store(store)
+            .mode(mode)
+            .allow_unknown_kinds(true)
             .clock(Arc::clone(&self.clock) as _)
-            .handler(KIND, Arc::new(work))
+            .handler(KIND, Arc::new(work.clone()))
             .loops(profile.loops)
             .slots(profile.slots)
             .views_every(profile.views_every)
             .resident(profile.resident)
             .resting_bytes(profile.resting_bytes)
             .key_hours(KEY_HOURS);
+        if all_kinds {
+            builder = builder.handler(LATE_KIND, Arc::new(work));
+        }
         let (engine, hands) = builder.start_by_hand(Arc::new(self.crowd.clone()))?;
         let (resuming, outcome) = (engine.clone(), Outcome::default());
         let told = outcome.clone();
@@ -131,6 +157,8 @@ impl World {
             engine,
             hands,
             stage: Stage::Resuming(outcome),
+            mode,
+            all_kinds,
             lost: Lost::default(),
             may_load: false,
             ready_at: None,
@@ -148,8 +176,22 @@ impl World {
         self.clock.restart();
     }
 
+    /// Puts a disk with these files into the machine, and takes down what the old one did.
+    fn put_in(&mut self, tree: Tree) {
+        let disk = SimDisk::holding(tree, self.rng.u64(..));
+        self.count_faults();
+        self.disk = disk;
+    }
+
+    /// Takes down what the disk did.
+    pub(crate) fn count_faults(&mut self) {
+        for (what, times) in self.disk.faults() {
+            *self.tally.entry(what).or_default() += times;
+        }
+    }
+
     fn go_on_with(&mut self, tree: Tree) {
-        self.disk = SimDisk::holding(tree, self.rng.u64(..));
+        self.put_in(tree);
         // Faults may come again while the engine starts.
         if self.profile.rates.power_in_write > 0 && self.rng.u8(..3) == 0 {
             self.disk.arm(Wrong::Power, self.rng.u64(..60));
@@ -248,6 +290,12 @@ impl World {
         self.follow();
     }
 
+    fn tell_rows(&mut self) {
+        for row in self.witness.fresh() {
+            self.note(format_args!("    {row}"));
+        }
+    }
+
     /// Reads what has become durable.
     fn follow(&mut self) {
         if self.disk.is_dead() {
@@ -258,6 +306,7 @@ impl World {
         let (witness, made) = (&mut self.witness, &self.made);
         if witness.next() < reader.next_position() {
             self.disk.quietly(|| witness.follow(&*reader, made));
+            self.tell_rows();
         }
     }
 }

@@ -23,6 +23,10 @@ pub(crate) struct Profile {
     pub(crate) slow: i64,
     /// Whether turns take one message at a time now and then.
     pub(crate) small_turns: bool,
+    /// Whether some tasks are of a kind that some engines lack.
+    pub(crate) late_kinds: bool,
+    /// Whether some engines run nothing.
+    pub(crate) holds: bool,
     pub(crate) rates: Rates,
 }
 
@@ -47,7 +51,7 @@ pub(crate) struct Rates {
 impl Profile {
     pub(crate) fn of(rng: &mut Rng) -> Self {
         let mut rate = |most: u32| if rng.u8(..3) == 0 { rng.u32(1..most) } else { 0 };
-        let rates = Rates {
+        let mut rates = Rates {
             power: rate(400),
             power_in_write: rate(600),
             kill: rate(300),
@@ -62,12 +66,17 @@ impl Profile {
             stale_report: rate(4_000),
             vanish: rate(2_000),
         };
+        if rng.u8(..12) == 0 {
+            // So often that engines die again and again under the same tasks.
+            rates.kill = 4_000;
+        }
+        let large = rng.u8(..24) == 0;
         Self {
             loops: [1, 1, 1, 2, 3][rng.usize(..5)],
             slots: [1, 2, 3, 8][rng.usize(..4)],
             clients: rng.usize(1..6),
-            jobs: [1, 2, 4, 10][rng.usize(..4)],
-            steps: [150, 400, 1_000, 2_000][rng.usize(..4)],
+            jobs: if large { 60 } else { [1, 2, 4, 10][rng.usize(..4)] },
+            steps: if large { 4_000 } else { [150, 400, 1_000, 2_000][rng.usize(..4)] },
             views_every: [5, 20, 100, 1_000_000][rng.usize(..4)],
             resident: [0, 1, 1_000][rng.usize(..3)],
             resting_bytes: [0, 1 << 20][rng.usize(..2)],
@@ -75,6 +84,8 @@ impl Profile {
             pause: [1, 200, 5_000][rng.usize(..3)],
             slow: if rng.u8(..4) == 0 { [20, 2_000][rng.usize(..2)] } else { 0 },
             small_turns: rng.bool(),
+            late_kinds: rng.u8(..4) == 0,
+            holds: rng.u8(..6) == 0,
             rates,
         }
     }

@@ -12,6 +12,55 @@ use std::time::{Duration, Instant};
 use crate::table::{Column, TABLE};
 use crate::world::{Told, World};
 
+/// All that goes wrong.
+const FAULTS: [&str; 15] = [
+    "clients that vanished",
+    "clock jumps",
+    "disk: a read failed",
+    "disk: a write failed once",
+    "disk: a write failed once, half done",
+    "disk: it was full",
+    "disk: the power went in a write or sync",
+    "disk: writes failed for ever",
+    "failed starts",
+    "kills",
+    "late reports",
+    "letters doubled",
+    "letters lost",
+    "letters put off",
+    "the power goes",
+];
+
+/// All that must have happened to jobs.
+const WORDS: &[&str] = &[
+    "AttemptFailed",
+    "AttemptInterrupted",
+    "AttemptLost",
+    "AttemptStarted",
+    "AttemptTimedOut",
+    "CancelRequested",
+    "CheckpointSaved",
+    "JobCancelled",
+    "JobCompleted",
+    "JobFailed",
+    "JobPaused",
+    "JobReopened",
+    "JobResumed",
+    "JobStarted",
+    "PauseRequested",
+    "RetryScheduled",
+    "SkipRequested",
+    "TaskCompleted",
+    "TaskFailed",
+    "TaskRemoved",
+    "TaskSkipped",
+    "TaskWaiting",
+    "lost",
+    "missing_output",
+    "panic",
+    "timed_out",
+];
+
 thread_local! {
     /// The step at which the world of this thread is, and its time in milliseconds.
     static AT: Cell<(u32, i64)> = const { Cell::new((0, 0)) };
@@ -82,6 +131,7 @@ pub(crate) struct Sum {
     events: u64,
     time: i64,
     tally: BTreeMap<&'static str, u64>,
+    words: BTreeMap<String, u64>,
     cells: BTreeMap<(usize, Column), u64>,
 }
 
@@ -101,9 +151,23 @@ impl Sum {
         for (what, times) in told.tally {
             *self.tally.entry(what).or_default() += times;
         }
+        for (word, times) in told.words {
+            *self.words.entry(word).or_default() += times;
+        }
         for (cell, times) in told.cells {
             *self.cells.entry(cell).or_default() += times;
         }
+    }
+
+    /// Asserts that all faults struck, and that all that can happen to a job did.
+    pub(crate) fn saw_everything(&self) {
+        for fault in FAULTS {
+            assert!(self.tally.contains_key(fault), "{fault:?} never struck");
+        }
+        for word in WORDS {
+            assert!(self.words.contains_key(*word), "{word} never happened");
+        }
+        assert_eq!(self.cells.len(), TABLE.len() * Column::ALL.len(), "commands by status");
     }
 
     /// Which commands have been answered in which status, as a table.
@@ -134,6 +198,7 @@ impl Sum {
         for (what, times) in &self.tally {
             println!("{times:>10} {what}");
         }
+        println!("events and failures: {:?}", self.words);
         self.print_cells();
         let failed = self.failures.len();
         let outcome = if failed == 0 { "passed" } else { "FAILED" };

@@ -1,6 +1,6 @@
 //! Steps: what may happen next, and what must hold after it.
 
-use crate::levels;
+use crate::levels::{self, Around};
 use crate::life::Stage;
 use crate::profile::Profile;
 use crate::world::World;
@@ -49,7 +49,9 @@ impl World {
             if life.may_load {
                 all.push((Action::Load, 3));
             }
-            if !life.is_sound() && !*self.calm.borrow() {
+            let calm = *self.calm.borrow();
+            let anew = !life.is_sound() || (!life.goes_on() && self.rng.u8(..32) == 0);
+            if anew && !calm {
                 all.push((Action::Anew, 1));
             }
         }
@@ -125,7 +127,14 @@ impl World {
         life.may_load = true;
         self.note(format_args!("turn of loop {home}: {} of {letters}", most.min(letters)));
         let Some(life) = &mut self.life else { return };
-        levels::check(&mut life.hands, &self.witness, self.crowd.attempts(), life.lost);
+        let around = Around {
+            witness: &self.witness,
+            attempts: self.crowd.attempts(),
+            lost: life.lost,
+            all_kinds: life.all_kinds,
+            ends: !matches!(life.stage, Stage::Running | Stage::Resuming(_)),
+        };
+        levels::check(&mut life.hands, &around);
     }
 
     fn pass(&mut self, span: i64) {
@@ -146,7 +155,6 @@ impl World {
             self.count("attempts");
         }
         if self.disk.is_dead() {
-            self.count("the power goes in a write");
             return self.cut_power();
         }
         self.age();

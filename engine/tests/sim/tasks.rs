@@ -18,6 +18,8 @@ use crate::crowd::give_way;
 
 /// The kind of the tasks that do this.
 pub(crate) const KIND: &str = "work";
+/// The same, where some engines lack it.
+pub(crate) const LATE_KIND: &str = "late";
 
 /// The longest that a task takes that behaves, in milliseconds.
 pub(crate) const WORK_MAX: u64 = 1_000;
@@ -100,6 +102,7 @@ impl Drop for Inside {
 }
 
 /// The task.
+#[derive(Clone)]
 pub(crate) struct Work {
     pub(crate) seed: u64,
     pub(crate) clock: Arc<SimClock>,

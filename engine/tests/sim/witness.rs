@@ -29,6 +29,10 @@ pub(crate) struct Witness {
     next: Position,
     ledger: Arc<Ledger>,
     pub(crate) events: u64,
+    /// How often which event there was, and which failure of a task.
+    pub(crate) words: BTreeMap<String, u64>,
+    /// What was read since somebody asked, a line for each row.
+    fresh: Vec<String>,
 }
 
 impl Known {
@@ -60,7 +64,8 @@ impl Known {
 impl Witness {
     pub(crate) fn new(ledger: Arc<Ledger>) -> Self {
         let (jobs, keys, next) = (BTreeMap::new(), HashMap::new(), Position(1));
-        Self { jobs, keys, next, ledger, events: 0 }
+        let (words, fresh) = (BTreeMap::new(), Vec::new());
+        Self { jobs, keys, next, ledger, events: 0, words, fresh }
     }
 
     /// Up to where the log has been read.
@@ -106,6 +111,7 @@ impl Witness {
     fn take_in(&mut self, row: &ReadRow, made: &[Made]) {
         assert_eq!(row.position, self.next, "a hole in the log");
         self.next = row.end();
+        self.write_down(row);
         for event in &row.events {
             self.events += 1;
             self.take_in_key(row.job, event);
@@ -130,6 +136,25 @@ impl Witness {
         let known = self.jobs.get(&row.job).expect("it has events");
         compare::after_command(&known.job, &known.oracle, known.job.time().as_millis());
         assert_eq!(row.after.seq, known.job.seq());
+    }
+
+    /// What was read since this was asked last.
+    pub(crate) fn fresh(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.fresh)
+    }
+
+    fn write_down(&mut self, row: &ReadRow) {
+        let mut names = Vec::new();
+        for event in &row.events {
+            let name = event.event.type_name();
+            names.push(name);
+            *self.words.entry(name.into()).or_default() += 1;
+            if let Event::TaskFailed { error, .. } = &event.event {
+                *self.words.entry(error.code.to_string()).or_default() += 1;
+            }
+        }
+        let (job, position, after) = (row.job, row.position.0, row.after.seq);
+        self.fresh.push(format!("row {position} of {job}, up to {after}: {}", names.join(" ")));
     }
 
     fn take_in_key(&mut self, job: JobId, event: &Recorded) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use annals_engine::job::{Job, JobStatus};
 use annals_tasks_sdk::JobId;
 use fastrand::Rng;
 use tokio::sync::watch;
@@ -16,7 +17,7 @@ use crate::jobs::Made;
 use crate::life::{Life, Stage};
 use crate::limits::brief;
 use crate::profile::{Profile, Rates};
-use crate::request::Request;
+use crate::request::{On, Request, Wish};
 use crate::table::Column;
 use crate::tasks::Ledger;
 use crate::trace::Trace;
@@ -56,6 +57,8 @@ pub(crate) struct Told {
     /// In milliseconds.
     pub(crate) time: i64,
     pub(crate) tally: BTreeMap<&'static str, u64>,
+    /// Events, and the codes of failures.
+    pub(crate) words: BTreeMap<String, u64>,
     pub(crate) cells: BTreeMap<(usize, Column), u64>,
 }
 
@@ -108,7 +111,9 @@ impl World {
         let changes = self.disk.changes();
         self.note(format_args!("the end: {next:?}, {changes} changes"));
         self.drop_life();
+        self.count_faults();
         Told {
+            words: std::mem::take(&mut self.witness.words),
             trace: self.trace.hash(),
             steps: self.trace.steps,
             events: self.witness.events,
@@ -134,11 +139,12 @@ impl World {
         (self.profile.slow, self.profile.small_turns) = (0, false);
         self.disk.heal();
         self.calm.send_replace(true);
-        let sound = self.life.as_ref().is_some_and(Life::is_sound);
-        if !sound {
+        let goes_on = self.life.as_ref().is_some_and(Life::goes_on);
+        if !goes_on {
             // What was lost is found by a new start.
             self.kill();
         }
+        self.let_held_jobs_go();
         let limits = self.limits();
         for _ in 0..CALM_STEPS {
             if self.witness.going().next().is_none() && self.is_running() {
@@ -153,6 +159,30 @@ impl World {
         }
         let id = self.witness.going().next().map(|(id, _)| *id);
         panic!("{CALM_STEPS} steps without a fault, and {id:?} has not ended");
+    }
+
+    /// Somebody sets some of the jobs going that are held, or have ended without success.
+    fn let_held_jobs_go(&mut self) {
+        while !self.is_running() {
+            assert!(self.step(), "the engine does not resume");
+        }
+        self.vanish(0);
+        let jobs = self.witness.jobs.values().map(|known| &known.job);
+        let held = jobs.filter(|job| job.status() != JobStatus::Running).map(Job::id);
+        for job in held.collect::<Vec<_>>() {
+            let status = self.witness.jobs[&job].job.status();
+            let wish = match status {
+                JobStatus::Paused => Wish::Resume,
+                JobStatus::Completed | JobStatus::Running => continue,
+                _ => Wish::Execute { held: false },
+            };
+            if self.rng.bool() {
+                self.send(0, Request::Command { job, wish, on: On::default() });
+                while self.clients[0].is_waiting() {
+                    assert!(self.step(), "nobody answers");
+                }
+            }
+        }
     }
 
     fn keep_time(&self, limits: &BTreeMap<JobId, i64>) {
