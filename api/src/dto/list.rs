@@ -1,5 +1,6 @@
 //! Lists: of jobs, and of events.
 
+use annals_engine::log::Damage;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -38,9 +39,47 @@ pub enum Listed<'a> {
 pub struct EventList<'a> {
     /// The events.
     pub items: Vec<Event<'a>>,
+    /// What of the log before these events cannot be read; left out where there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub damaged: Vec<LogDamage<'a>>,
     /// To be given as `after` for the next page; left out where there is nothing more now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+}
+
+/// A part of the log that cannot be read. What comes behind it is not concerned.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct LogDamage<'a> {
+    /// Its first position, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// The position to go on behind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upto: Option<u64>,
+    /// The job that it is of, as far as can be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<uuid::Uuid>)]
+    pub job_id: Option<String>,
+    /// What is wrong, in words.
+    pub detail: &'a str,
+}
+
+impl<'a> LogDamage<'a> {
+    /// Damage in the log.
+    pub fn of(damage: &'a Damage) -> Self {
+        Self {
+            from: damage.position.map(|position| position.0),
+            upto: damage.upto.map(|position| position.0),
+            job_id: damage.job.map(|job| job.to_string()),
+            detail: &damage.detail,
+        }
+    }
+
+    /// The damage as JSON text.
+    pub fn to_json(&self) -> String {
+        super::text(self)
+    }
 }
 
 impl<'a> JobList<'a> {

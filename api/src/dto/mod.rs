@@ -27,7 +27,7 @@ pub use dry_run::DryRun;
 pub use event::Event;
 pub use explain::{Because, Explanation};
 pub use job::{Job, JobProgress, Live, Progress, live};
-pub use list::{EventList, JobList, Listed};
+pub use list::{EventList, JobList, Listed, LogDamage};
 pub use plan::{
     Backoff, OnFailure, OnLost, Plan, PlannedTask, Retry, Start, SubmitBody, WorkflowCall,
 };

@@ -21,6 +21,18 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(list))
 }
 
+const KNOWN: [&str; Filter::NAMES.len() + 2] = {
+    let mut known = ["limit"; Filter::NAMES.len() + 2];
+    // No iterator can be used in a constant.
+    let mut index = 0;
+    while index < Filter::NAMES.len() {
+        known[index] = Filter::NAMES[index];
+        index += 1;
+    }
+    known[index + 1] = "cursor";
+    known
+};
+
 /// A page that is asked for.
 struct Wish {
     filter: Filter,
@@ -29,20 +41,7 @@ struct Wish {
 }
 
 impl FromQuery for Wish {
-    const KNOWN: &'static [&'static str] = &[
-        "id",
-        "status",
-        "workflow",
-        "label",
-        "queue",
-        "created_after",
-        "created_before",
-        "finished_after",
-        "finished_before",
-        "text",
-        "limit",
-        "cursor",
-    ];
+    const KNOWN: &'static [&'static str] = &KNOWN;
 
     fn read(parameters: &Parameters) -> Result<Self, Problem> {
         let mut filter = Filter::default();

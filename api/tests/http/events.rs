@@ -377,16 +377,25 @@ async fn the_whole_log_has_the_events_of_all_jobs_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_cannot_be_read_is_told_before_a_stream_is_promised() {
+async fn damage_is_told_before_a_stream_is_promised_and_hides_nothing_else() {
     let disk = MemoryDisk::new();
     let live = Live::in_memory(&disk).await;
     let job = live.done(CHAIN).await;
     let good = live.done(CHAIN).await;
     let place = within(job.history(0, 1)).await.unwrap()[0].position;
     disk.damage(place, |bytes| *bytes.last_mut().unwrap() ^= 1);
-    for request in [ask("GET", "/api/v1/events"), stream_of("/api/v1/events", None)] {
-        live.answer(request).await.problem(503, "store_failed");
+    // The whole log goes on behind it.
+    let page = live.get("/api/v1/events?limit=1000").await.with_status(200);
+    assert_eq!(page["damaged"][0]["from"], place.0, "{page}");
+    let mut reader = live.follow("/api/v1/events", None).await;
+    let told = reader.next().await.unwrap();
+    assert_eq!((&*told.event, told.id.as_deref()), ("damage", None));
+    assert_eq!(told.json(), page["damaged"][0]);
+    let mut seen = Vec::new();
+    for _ in page["items"].as_array().unwrap() {
+        seen.push(reader.next().await.unwrap().number());
     }
+    assert_eq!(seen, positions(page["items"].as_array().unwrap()));
     for request in [ask("GET", &path(&job)), stream_of(&path(&job), None)] {
         let answer = live.answer(request).await;
         assert!(matches!(answer.status.as_u16(), 500 | 503), "{}", answer.text);

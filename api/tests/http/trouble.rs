@@ -7,6 +7,7 @@ use annals_engine::log::{Fault, MemoryDisk, Position};
 use annals_engine::{Engine, Mode};
 use axum::Router;
 use futures_util::future::join_all;
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::face::{answer, ask, plan, send, with};
@@ -96,6 +97,16 @@ async fn a_job_whose_history_is_damaged_is_refused_and_the_others_are_served() {
     answer(face.clone(), ask("POST", &format!("{}/execute", paths[0])))
         .await
         .problem(500, "job_unreadable");
-    let other = answer(face, ask("GET", &paths[1])).await.with_status(200);
+    let other = answer(face.clone(), ask("GET", &paths[1])).await.with_status(200);
     assert_eq!(other["status"], "completed");
+    // The whole log says what it lacks, and goes on.
+    let log = answer(face, ask("GET", "/api/v1/events")).await.with_status(200);
+    let job_id = paths[0].rsplit('/').next();
+    let damaged = &log["damaged"][0];
+    assert_eq!((&damaged["from"], &damaged["upto"]), (&json!(1), &json!(1)), "{log}");
+    assert_eq!(damaged["job_id"].as_str(), job_id);
+    assert!(damaged["detail"].as_str().is_some_and(|detail| !detail.is_empty()));
+    let items = log["items"].as_array().expect("a list");
+    let ends = items.iter().filter(|event| event["type"] == "JobCompleted").count();
+    assert_eq!(ends, 2, "{log}");
 }

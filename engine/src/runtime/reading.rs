@@ -10,7 +10,7 @@ use super::error::{EngineError, JobError};
 use super::handle::JobHandle;
 use super::message::Message;
 use crate::job::Recorded;
-use crate::log::{LogError, LogReader, PageLimit, Position, ReadRow, history_page};
+use crate::log::{Damage, LogError, LogReader, PageLimit, Position, ReadRow, history_page};
 
 /// An event with its place in the log.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +57,8 @@ impl JobHandle {
 /// A part of the log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogPage {
+    /// What of it cannot be read: the page begins with it, and the events come behind.
+    pub damage: Vec<Damage>,
     /// The events that this build knows, each with its job.
     pub events: Vec<(JobId, Logged)>,
     /// Up to where it goes: the position to read on behind.
@@ -65,12 +67,12 @@ pub struct LogPage {
 
 impl Engine {
     /// Events of all jobs with a position greater than `after`, the oldest first, as far as the
-    /// limits allow. It ends where it begins only where there is no event behind.
+    /// limits allow. It ends where it begins only where there is no event behind. Rows that are
+    /// damaged are passed over, and are told.
     pub async fn events(&self, after: Position, limit: PageLimit) -> Result<LogPage, EngineError> {
         let reader = self.reader();
         let read = move || log_page(&*reader, after, limit);
-        let rows = self.0.shared.read(read).await?;
-        let mut upto = rows.last().map_or(after, |row| Position(row.end().0 - 1));
+        let Passage { damage, rows, mut upto } = self.0.shared.read(read).await?;
         let events = rows.into_iter().flat_map(|row| {
             let job = row.job;
             logged(row).map(move |logged| (job, logged))
@@ -80,7 +82,7 @@ impl Engine {
             events.truncate(limit.events);
             upto = events.last().map_or(after, |(_, logged)| logged.position);
         }
-        Ok(LogPage { events, upto })
+        Ok(LogPage { damage, events, upto })
     }
 
     /// The jobs whose histories cannot be followed, and why. What lists say of them is what was
@@ -123,32 +125,111 @@ fn logged(row: ReadRow) -> impl Iterator<Item = Logged> {
 /// Rows that are read at a time: they are small as a rule.
 const ROWS: usize = 64;
 
+/// Damage, and the rows behind it, up to the next damage or the limit.
 fn log_page(
     reader: &dyn LogReader,
     after: Position,
     limit: PageLimit,
-) -> Result<Vec<ReadRow>, LogError> {
+) -> Result<Passage, LogError> {
+    // Before anything is read: what is appended meanwhile is not passed over.
+    let last = Position(reader.next_position().0.saturating_sub(1));
     let from = Position(after.0.saturating_add(1));
     let (mut page, mut events, mut bytes) = (Vec::<ReadRow>::new(), 0, 0);
     // The place may be in the middle of a row.
-    let mut rows: Vec<ReadRow> =
-        reader.row(from)?.filter(|row| row.position < from).into_iter().collect();
+    let mut rows: Vec<ReadRow> = match reader.row(from) {
+        Ok(row) => row.filter(|row| row.position < from).into_iter().collect(),
+        // One that begins there is found once more; of another one whoever asks was told.
+        Err(LogError::Damaged(_)) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let mut way = Way::new(reader, rows.last().map_or(from, ReadRow::end), limit.events);
+    way.has_passed_rows = !rows.is_empty();
     loop {
         if rows.is_empty() {
-            let next = page.last().map_or(from, ReadRow::end);
-            rows = reader.rows(next, ROWS)?;
+            rows = way.more()?;
             if rows.is_empty() {
-                return Ok(page);
+                return Ok(way.passage(page, after.max(last)));
             }
         }
         for row in rows.drain(..) {
             if events >= limit.events || bytes >= limit.bytes {
-                return Ok(page);
+                return Ok(way.passage(page, after));
             }
             let wanted = |seq| row.position_of(seq) > after;
             events += row.events.iter().filter(|event| wanted(event.seq)).count();
             bytes += row.bytes;
             page.push(row);
         }
+    }
+}
+
+/// The way through the log. Damage is passed over at its beginning; behind rows it ends there.
+struct Way<'r> {
+    reader: &'r dyn LogReader,
+    next: Position,
+    at_a_time: usize,
+    has_passed_rows: bool,
+    damage: Vec<Damage>,
+    damage_max: usize,
+    /// Whether there is more behind, and that is damaged.
+    is_cut: bool,
+}
+
+/// A part of the log.
+struct Passage {
+    damage: Vec<Damage>,
+    rows: Vec<ReadRow>,
+    upto: Position,
+}
+
+impl<'r> Way<'r> {
+    fn new(reader: &'r dyn LogReader, next: Position, damage_max: usize) -> Self {
+        let (damage, has_passed_rows, is_cut) = (Vec::new(), false, false);
+        Self { reader, next, at_a_time: ROWS, has_passed_rows, damage, damage_max, is_cut }
+    }
+
+    /// The next rows; none at the end.
+    fn more(&mut self) -> Result<Vec<ReadRow>, LogError> {
+        loop {
+            match self.reader.rows(self.next, self.at_a_time) {
+                Ok(rows) => {
+                    self.next = rows.last().map_or(self.next, ReadRow::end);
+                    self.has_passed_rows |= !rows.is_empty();
+                    return Ok(rows);
+                }
+                // Row by row up to the one that is at fault.
+                Err(LogError::Damaged(_)) if self.at_a_time > 1 => self.at_a_time = 1,
+                Err(LogError::Damaged(_)) if self.has_enough() => {
+                    self.is_cut = true;
+                    return Ok(Vec::new());
+                }
+                Err(LogError::Damaged(damage)) => self.pass(damage)?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn has_enough(&self) -> bool {
+        self.has_passed_rows || self.damage.len() >= self.damage_max
+    }
+
+    /// What was passed. `end` is where it goes up to if it has come to an end without a row.
+    fn passage(self, rows: Vec<ReadRow>, end: Position) -> Passage {
+        let upto = match rows.last() {
+            Some(row) => Position(row.end().0 - 1),
+            None if self.is_cut => Position(self.next.0 - 1),
+            None => end,
+        };
+        Passage { damage: self.damage, rows, upto }
+    }
+
+    fn pass(&mut self, damage: Box<Damage>) -> Result<(), LogError> {
+        // Where nobody knows how far it goes, nothing behind it can be found.
+        let Some(upto) = damage.upto.filter(|upto| *upto >= self.next) else {
+            return Err(LogError::Damaged(damage));
+        };
+        self.damage.push(*damage);
+        (self.next, self.at_a_time) = (Position(upto.0.saturating_add(1)), ROWS);
+        Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! The whole log, and histories page by page.
 
-use annals_engine::Engine;
-use annals_engine::log::{PageLimit, Position};
-use annals_engine::runtime::{EngineError, LogPage};
+use annals_engine::log::{EventLog, MemoryDisk, PageLimit, Position};
+use annals_engine::runtime::{EngineError, LogPage, Logged};
+use annals_engine::{Engine, Mode};
 
 use crate::support::{Store, World, kill, plan, submit, within};
 
@@ -46,6 +46,53 @@ async fn the_log_comes_in_its_order_from_any_place() {
         assert_eq!((beyond.events, beyond.upto), (vec![], Position(u64::MAX)));
         kill(engine).await;
     }
+}
+
+/// Rows that are damaged hide what was in them, and nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_is_read_past_damage_which_is_told_before_what_is_behind_it() {
+    let disk = MemoryDisk::new();
+    let folder = tempfile::tempdir().unwrap();
+    let start = || Engine::open(folder.path()).log(Box::new(disk.open())).mode(Mode::Run).start();
+    let engine = within(start()).await.unwrap();
+    for _ in 0..40 {
+        within(submit(&engine, plan(CHAIN)).await.ended()).await.unwrap();
+    }
+    let all = within(engine.events(Position(0), PageLimit::events(usize::MAX))).await.unwrap();
+    within(engine.shutdown()).await.unwrap();
+    let rows = disk.open().reader().rows(Position(1), usize::MAX).unwrap();
+    // The first one, two in a row, one alone, and the last one.
+    let hit = [0, 20, 21, 30, rows.len() - 1];
+    for row in hit {
+        disk.damage(rows[row].position, |bytes| *bytes.last_mut().unwrap() ^= 1);
+    }
+    let lost =
+        |at: Position| hit.iter().any(|row| (rows[*row].position..rows[*row].end()).contains(&at));
+    let left: Vec<_> =
+        all.events.into_iter().filter(|(_, logged)| !lost(logged.position)).collect();
+
+    let engine = within(start()).await.unwrap();
+    for limit in [1, 7, usize::MAX] {
+        let (mut after, mut read, mut told) = (Position(0), Vec::new(), Vec::new());
+        loop {
+            let page = within(engine.events(after, PageLimit::events(limit))).await.unwrap();
+            if page.upto == after {
+                break;
+            }
+            for damage in &page.damage {
+                let at = damage.position.unwrap();
+                assert!(read.last().is_none_or(|last: &(_, Logged)| last.1.position < at));
+                assert!(page.events.first().is_none_or(|(_, first)| at < first.position));
+                told.push(at);
+            }
+            read.extend(page.events);
+            after = page.upto;
+        }
+        // Whoever waits for more is not woken for what was passed over.
+        assert_eq!(after.0 + 1, engine.reader().next_position().0);
+        assert_eq!((told, &read), (hit.map(|row| rows[row].position).to_vec(), &left), "{limit}");
+    }
+    kill(engine).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -61,7 +61,7 @@ async fn page(job: &JobHandle, range: &Range, uri: &Uri) -> Result<Response, Pro
     let upto = events.last().map(|logged| logged.recorded.seq);
     let next_cursor = upto.filter(|upto| *upto < now.seq()).map(|upto| upto.to_string());
     let items = events.iter().map(|logged| shape(&now, logged)).collect();
-    let list = dto::EventList { items, next_cursor };
+    let list = dto::EventList { items, damaged: Vec::new(), next_cursor };
     Ok(page_of(list.to_json(), list.next_cursor.as_deref(), uri))
 }
 

@@ -27,6 +27,9 @@ use crate::http::state::AppState;
 /// With `Accept: text/event-stream` each event comes as it becomes durable: its `position` is the
 /// `id` of the frame, its type the `event`, and its JSON, with `job_id`, the `data`.
 /// `Last-Event-ID` counts more than `after`. The stream ends when the server does.
+///
+/// What is damaged is passed over and told: in `damaged` of the page that goes on behind it, or in
+/// a frame `damage` without an id.
 #[utoipa::path(get, path = "/events", operation_id = "listEvents", tag = "events",
     params(
         ("after" = Option<u64>, Query, description = "Only events with a greater position"),
@@ -64,8 +67,10 @@ pub(super) async fn events(
 
 /// A page of events as JSON text: that of each was made while its job was at hand.
 #[derive(Serialize)]
-struct Texts {
+struct Texts<'a> {
     items: Vec<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    damaged: Vec<dto::LogDamage<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -76,7 +81,8 @@ async fn page(engine: &Engine, range: &Range, uri: &Uri) -> Result<Response, Pro
     let next_cursor = (!is_last).then(|| page.upto.0.to_string());
     let texts = each(engine, &page, |_, event| event.to_json()).await?.into_iter();
     let items = texts.filter_map(|text| RawValue::from_string(text).ok()).collect();
-    let texts = Texts { items, next_cursor };
+    let damaged = page.damage.iter().map(dto::LogDamage::of).collect();
+    let texts = Texts { items, damaged, next_cursor };
     // What was JSON is JSON.
     let text = serde_json::to_string(&texts).unwrap_or_default();
     Ok(page_of(text, texts.next_cursor.as_deref(), uri))
@@ -113,6 +119,9 @@ async fn look(
         streams.texts.get(key, || sse::event(position, event.kind, &event.to_json()))
     });
     let mut frames = Frames::default();
+    for damage in &page.damage {
+        frames.notice("damage", &dto::LogDamage::of(damage).to_json());
+    }
     texts.await?.into_iter().for_each(|text| frames.shared(text));
     Ok((frames, page.upto))
 }
