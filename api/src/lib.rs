@@ -41,6 +41,7 @@ pub mod dto;
 pub mod http;
 pub mod json;
 pub mod list;
+mod loss;
 pub mod plan_file;
 mod serve;
 mod settings;

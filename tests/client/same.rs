@@ -122,3 +122,51 @@ fn answers_are_the_same_byte_by_byte() {
         assert_eq!(text(&here.2), text(&there.2), "{args:?}");
     }
 }
+
+/// What the event log knows to have been written and the step log has no more.
+#[test]
+fn what_a_log_has_lost_is_told_in_the_same_words() {
+    let place = Place::new();
+    let script = "echo one; echo two; echo three";
+    place.write(
+        "p.yaml",
+        format!("name: x\ntasks: [{{id: a, kind: shell, input: {{script: '{script}'}}}}]\n"),
+    );
+    place.annals(&["run", "p.yaml"]).expect(0);
+    let id = place.newest_id();
+    let file = place.path(&format!("annals-data/steps/{id}/1.1.log"));
+    let whole = std::fs::read_to_string(&file).unwrap();
+    let all = |args: &[&[&str]]| -> Vec<(Option<i32>, String, String)> {
+        let answers = args.iter().map(|args| place.annals(&[&["logs", &id, "a"], *args].concat()));
+        answers.map(|answer| (answer.code, answer.stdout, answer.stderr)).collect()
+    };
+    let ways: [&[&str]; 4] = [&[], &["--tail", "1"], &["--json"], &["--json", "--tail", "0"]];
+    let (cut, _) = whole.split_at(whole.find('\n').unwrap() + 9);
+    std::fs::write(&file, cut).unwrap();
+    let damaged = all(&ways);
+    let note = "one\n\n[10 bytes are missing here]\n";
+    assert_eq!(damaged[0], (Some(0), note.to_owned(), String::new()));
+    assert_eq!(damaged[1], damaged[0]);
+    let (first, last) = damaged[2].1.split_once('\n').unwrap();
+    assert!(first.contains("\"text\":\"one\""), "{first}");
+    assert_eq!(last, "{\"missing_bytes\":10}\n");
+    assert_eq!(damaged[3], (Some(0), last.to_owned(), String::new()));
+    std::fs::remove_file(&file).unwrap();
+    let gone = all(&ways);
+    for (code, stdout, stderr) in &gone {
+        assert_eq!((*code, stdout.as_str()), (Some(7), ""));
+        assert!(stderr.contains("attempt 1 has written 14 bytes, and its log is gone"), "{stderr}");
+    }
+    let server = Server::start(&place, &[]);
+    let told = |all: Vec<(Option<i32>, String, String)>| -> Vec<_> {
+        // Only a server gives each request an id.
+        let told = |(code, stdout, stderr): (_, String, String)| {
+            (code, stdout, stderr.contains("and its log is gone"))
+        };
+        all.into_iter().map(told).collect()
+    };
+    assert_eq!(told(all(&ways)), told(gone));
+    std::fs::write(&file, cut).unwrap();
+    assert_eq!(all(&ways), damaged);
+    server.end();
+}

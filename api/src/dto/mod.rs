@@ -33,7 +33,7 @@ pub use plan::{
 };
 pub use row::Row;
 pub use server::{Health, Kind, Kinds, Reason, WorkflowName, Workflows};
-pub use stream::{JobEnd, LogEnd, LogEntry, LogLine};
+pub use stream::{JobEnd, LogEnd, LogEntry, LogLine, LogLoss};
 pub use task::{Attempt, Due, Task, TaskProgress, Tasks, WaitingFor};
 pub use time::Time;
 pub use words::{AttemptOutcome, Intent, JobStatus, TaskStatus};

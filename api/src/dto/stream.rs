@@ -100,6 +100,20 @@ impl<'a> LogEntry<'a> {
     }
 }
 
+/// Something that an attempt has written cannot be read any more; comes last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct LogLoss {
+    /// How many bytes.
+    pub missing_bytes: u64,
+}
+
+impl LogLoss {
+    /// The loss as JSON text.
+    pub fn to_json(self) -> String {
+        super::text(&self)
+    }
+}
+
 /// An attempt is over, and all of its log was sent.
 #[derive(Debug, Clone, Default, Serialize, ToSchema)]
 pub struct LogEnd {

@@ -52,7 +52,14 @@ const CLOSED: [&str; 11] = [
         (name = "events", description = "What has happened, and what happens"),
         (name = "server", description = "What is served, and how the server is"),
     ),
-    components(schemas(ProblemBody, dto::DryRun, dto::JobEnd, dto::LogDamage, dto::LogEntry, dto::LogEnd))
+    components(schemas(
+        ProblemBody,
+        dto::DryRun,
+        dto::JobEnd,
+        dto::LogDamage,
+        dto::LogEntry,
+        dto::LogEnd
+    ))
 )]
 struct Head;
 

@@ -6,7 +6,7 @@
 mod follow;
 mod text;
 
-use annals_engine::job::{Attempt, AttemptOutcome};
+use annals_engine::job::AttemptOutcome;
 use annals_engine::runtime::Snapshot;
 use annals_engine::steplog::{Extent, LogName};
 use annals_tasks_sdk::{Stream, TaskId};
@@ -21,6 +21,7 @@ use super::problem::{Code, Problem};
 use super::query::{Asked, FromQuery, Parameters, bad_query};
 use super::sse::Wanted;
 use super::state::AppState;
+use crate::loss;
 
 pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(read))
@@ -142,7 +143,7 @@ impl Subject {
             })
         })?;
         let name = LogName { job: snapshot.job.id(), number: number.0, attempt: attempt.number };
-        let (outcome, written) = (attempt.outcome, written(attempt));
+        let (outcome, written) = (attempt.outcome, loss::written(attempt));
         Ok(Some(Self { name, outcome, written }))
     }
 
@@ -152,13 +153,8 @@ impl Subject {
 
     /// What of it cannot be read, though it was written.
     fn missing(&self, total: u64) -> u64 {
-        self.written.map_or(0, |written| written.saturating_sub(total))
+        loss::missing(self.written, total)
     }
-}
-
-fn written(attempt: &Attempt) -> Option<u64> {
-    let is_known = attempt.outcome.is_some_and(|outcome| outcome != AttemptOutcome::Lost);
-    is_known.then_some(attempt.log.bytes)
 }
 
 /// A log that cannot be read at all.
@@ -178,10 +174,7 @@ fn check(subject: &Subject, extent: &Extent) -> Result<(), Problem> {
     }
     match subject.written {
         Some(written) if written > 0 => {
-            let attempt = subject.name.attempt;
-            let detail =
-                format!("attempt {attempt} has written {written} bytes, and its log is gone");
-            Err(Problem::new(Code::LOG_MISSING, detail))
+            Err(Problem::new(Code::LOG_MISSING, loss::gone(subject.name.attempt, written)))
         }
         _ => Ok(()),
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use annals_engine::Engine;
-use annals_engine::steplog::{Entry, Extent, Filter, Part, Raw, StepLogs};
+use annals_engine::steplog::{Entry, Filter, Part, Raw, StepLogs};
 use annals_tasks_sdk::{JobId, TaskId};
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -16,6 +16,7 @@ use tokio::task::spawn_blocking;
 use super::{Subject, Wish, check, unreadable};
 use crate::http::problem::{Code, Problem};
 use crate::http::sse::VARIES;
+use crate::loss::Loss;
 
 const X_ANNALS_LOG_ATTEMPT: HeaderName = HeaderName::from_static("x-annals-log-attempt");
 const X_ANNALS_LOG_NEXT: HeaderName = HeaderName::from_static("x-annals-log-next");
@@ -53,8 +54,7 @@ fn gone(_: tokio::task::JoinError) -> Problem {
 struct Opened {
     body: Content,
     next: u64,
-    /// What cannot be read, in words for a header and for people.
-    missing: Option<(String, String)>,
+    lost: Option<Loss>,
 }
 
 enum Content {
@@ -68,17 +68,17 @@ fn open(logs: &StepLogs, subject: &Subject, wish: Wish) -> Result<Opened, Proble
     let cannot = |error: io::Error| unreadable(subject, &error);
     let extent = logs.extent(subject.name, wish.stream).map_err(cannot)?;
     check(subject, &extent)?;
-    let missing = missing(subject, &extent);
+    let lost = Loss::of(subject.written, &extent);
     let filter = Filter { stream: wish.stream, after: wish.after };
     let Some(lines) = wish.tail else {
         let raw = logs.read(subject.name, filter).map_err(cannot)?.upto(extent.after);
         let next = wish.after.max(extent.after);
-        return Ok(Opened { body: Content::Streamed(raw), next, missing });
+        return Ok(Opened { body: Content::Streamed(raw), next, lost });
     };
-    let last = logs.tail(subject.name, filter, lines).map_err(cannot)?;
-    let next = last.last().map_or(wish.after.max(extent.after), |entry| entry.after);
-    let body = Content::Lines(last.into_iter().flat_map(bytes).collect());
-    Ok(Opened { body, next, missing })
+    let tail = logs.tail(subject.name, filter, lines).map_err(cannot)?;
+    let next = tail.last().map_or(wish.after.max(extent.after), |entry| entry.after);
+    let body = Content::Lines(tail.into_iter().flat_map(bytes).collect());
+    Ok(Opened { body, next, lost })
 }
 
 /// The bytes that stand for an entry.
@@ -93,21 +93,8 @@ fn bytes(entry: Entry) -> Vec<u8> {
     }
 }
 
-fn missing(subject: &Subject, extent: &Extent) -> Option<(String, String)> {
-    match (subject.missing(extent.total), &extent.damage) {
-        (0, None) => None,
-        (0, Some(error)) => {
-            Some(("unknown".into(), format!("\n[the rest cannot be read: {error}]\n")))
-        }
-        (bytes, Some(error)) => {
-            Some((bytes.to_string(), format!("\n[{bytes} bytes cannot be read: {error}]\n")))
-        }
-        (bytes, None) => Some((bytes.to_string(), format!("\n[{bytes} bytes are missing here]\n"))),
-    }
-}
-
 fn respond(subject: &Subject, opened: Opened) -> Response {
-    let Opened { body, next, missing } = opened;
+    let Opened { body, next, lost } = opened;
     let is_over = HeaderValue::from_static(if subject.is_over() { "true" } else { "false" });
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8")),
@@ -117,8 +104,7 @@ fn respond(subject: &Subject, opened: Opened) -> Response {
         (X_ANNALS_LOG_NEXT, HeaderValue::from(next)),
         (X_ANNALS_LOG_COMPLETE, is_over),
     ];
-    let (header, note) = missing.unzip();
-    let note = Bytes::from(note.unwrap_or_default());
+    let note = Bytes::from(lost.as_ref().map(Loss::to_string).unwrap_or_default());
     let body = match body {
         Content::Lines(mut lines) => {
             lines.extend_from_slice(&note);
@@ -130,7 +116,9 @@ fn respond(subject: &Subject, opened: Opened) -> Response {
         }
     };
     let mut response = (headers, body).into_response();
-    if let Some(missing) = header.and_then(|text| HeaderValue::try_from(text).ok()) {
+    if let Some(lost) = lost {
+        let unknown = HeaderValue::from_static("unknown");
+        let missing = lost.bytes.map_or(unknown, HeaderValue::from);
         response.headers_mut().insert(X_ANNALS_LOG_MISSING, missing);
     }
     response

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use annals_engine::job::Job;
-use annals_engine::steplog::{Filter, LogName, Part, StepLogs};
+use annals_engine::steplog::{Extent, Filter, LogName, Part, StepLogs};
 use annals_tasks_sdk::{JobId, Stream};
 
 use super::store::Held;
@@ -11,6 +11,7 @@ use crate::cli::args::{LogsArgs, StreamName};
 use crate::cli::error::{CliError, Exit};
 use crate::cli::output::Out;
 use crate::dto;
+use crate::loss::{self, Loss};
 
 impl Held {
     /// Prints the log of an attempt.
@@ -22,37 +23,62 @@ impl Held {
         out: &mut Out,
     ) -> Result<(), CliError> {
         let snapshot = self.engine().job(job).snapshot().await?;
-        let name = name(&snapshot.job, args)?;
+        let (name, written) = find(&snapshot.job, args)?;
         let filter = Filter { stream: args.stream.map(stream), after: 0 };
         let logs = self.engine().step_logs();
-        let printed = if json {
-            lines(logs, name, filter, args.tail, out)
-        } else {
-            bytes(logs, name, filter, args.tail, out)
-        };
-        printed.map_err(|error| {
+        let cannot = |error: std::io::Error| {
             CliError::unreachable(format!("the log of {} cannot be read: {error}", args.task))
-        })
+        };
+        let extent = logs.extent(name, filter.stream).map_err(cannot)?;
+        let lost = Loss::of(written, &extent);
+        let Extent { after, total, damage } = extent;
+        if total == 0 {
+            damage.map_or(Ok(()), |error| Err(cannot(error)))?;
+            if let Some(written) = written.filter(|written| *written > 0) {
+                let detail = loss::gone(name.attempt, written);
+                return Err(CliError::new(Exit::Unreachable, "log_missing", detail));
+            }
+        }
+        let wish = Wish { name, filter, after, tail: args.tail };
+        let print = if json { lines } else { bytes };
+        print(logs, &wish, out).map_err(cannot)?;
+        match lost {
+            Some(Loss { bytes: Some(missing_bytes), .. }) if json => {
+                out.line(dto::LogLoss { missing_bytes }.to_json());
+            }
+            Some(lost) if !json => out.bytes(lost.to_string().as_bytes()),
+            _ => {}
+        }
+        Ok(())
     }
 }
 
-/// Which log is meant.
-fn name(job: &Job, args: &LogsArgs) -> Result<LogName, CliError> {
+/// Which part of a log is wanted, as far as it can be read.
+struct Wish {
+    name: LogName,
+    filter: Filter,
+    /// Where it ends.
+    after: u64,
+    tail: Option<usize>,
+}
+
+/// Which log is meant, and how much was written to it.
+fn find(job: &Job, args: &LogsArgs) -> Result<(LogName, Option<u64>), CliError> {
     let no_such = |detail: String| CliError::new(Exit::NoSuch, "no_such_task", detail);
     let number = job
         .find(args.task.as_str())
         .ok_or_else(|| no_such(format!("the job has no task {:?}", args.task)))?;
-    let attempts = job.task(number).map_or(0, |task| task.attempts().len());
-    let last = u32::try_from(attempts).unwrap_or(u32::MAX);
-    let attempt = args.attempt.unwrap_or(last);
-    if attempt == 0 || attempt > last {
-        let detail = match (args.attempt, last) {
+    let attempts = job.task(number).map_or(&[][..], |task| task.attempts());
+    let last = attempts.last().map_or(0, |attempt| attempt.number);
+    let wanted = args.attempt.unwrap_or(last);
+    let attempt = attempts.iter().find(|attempt| attempt.number == wanted).ok_or_else(|| {
+        no_such(match (args.attempt, last) {
             (_, 0) => format!("task {} has not run yet", args.task),
-            _ => format!("task {} has no attempt {attempt}; its last is {last}", args.task),
-        };
-        return Err(no_such(detail));
-    }
-    Ok(LogName { job: job.id(), number: number.0, attempt })
+            _ => format!("task {} has no attempt {wanted}; its last is {last}", args.task),
+        })
+    })?;
+    let name = LogName { job: job.id(), number: number.0, attempt: wanted };
+    Ok((name, loss::written(attempt)))
 }
 
 fn stream(name: StreamName) -> Stream {
@@ -63,13 +89,8 @@ fn stream(name: StreamName) -> Stream {
 }
 
 /// The bytes as they were written.
-fn bytes(
-    logs: &StepLogs,
-    name: LogName,
-    filter: Filter,
-    tail: Option<usize>,
-    out: &mut Out,
-) -> std::io::Result<()> {
+fn bytes(logs: &StepLogs, wish: &Wish, out: &mut Out) -> std::io::Result<()> {
+    let Wish { name, filter, after, tail } = *wish;
     if let Some(lines) = tail {
         for entry in logs.tail(name, filter, lines)? {
             match entry.part {
@@ -85,7 +106,7 @@ fn bytes(
         }
         return Ok(());
     }
-    let mut raw = logs.read(name, filter)?;
+    let mut raw = logs.read(name, filter)?.upto(after);
     let mut buffer = vec![0; 64 * 1024];
     while !out.is_closed() {
         match raw.read(&mut buffer)? {
@@ -97,13 +118,8 @@ fn bytes(
 }
 
 /// One JSON object per line.
-fn lines(
-    logs: &StepLogs,
-    name: LogName,
-    filter: Filter,
-    tail: Option<usize>,
-    out: &mut Out,
-) -> std::io::Result<()> {
+fn lines(logs: &StepLogs, wish: &Wish, out: &mut Out) -> std::io::Result<()> {
+    let Wish { name, filter, tail, .. } = *wish;
     if let Some(lines) = tail {
         out.lines(
             logs.tail(name, filter, lines)?.iter().map(|entry| dto::LogEntry::of(entry).to_json()),

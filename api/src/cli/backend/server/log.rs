@@ -12,10 +12,12 @@ use crate::cli::error::{CliError, Exit};
 use crate::cli::output::{Out, note};
 use crate::cli::view;
 use crate::client::{Frame, News, Request};
+use crate::dto;
 
 const TEXT: &str = "text/plain";
 const X_ANNALS_LOG_ATTEMPT: &str = "x-annals-log-attempt";
 const X_ANNALS_LOG_NEXT: &str = "x-annals-log-next";
+const X_ANNALS_LOG_MISSING: &str = "x-annals-log-missing";
 
 /// A line, a piece of one, or a gap.
 #[derive(Default, Deserialize)]
@@ -73,11 +75,12 @@ impl Server {
         if !json {
             return self.bytes(job, args, out).await;
         }
-        let upto = self.extent(job, args).await?;
-        if upto.after == 0 || args.tail == Some(0) {
-            return Ok(());
+        let (upto, missing) = self.extent(job, args).await?;
+        if upto.after > 0 && args.tail != Some(0) {
+            self.lines(job, args, Some(upto), json, out).await?;
         }
-        self.lines(job, args, Some(upto), json, out).await
+        tell(missing, json, out);
+        Ok(())
     }
 
     /// Prints the bytes as they were written.
@@ -94,14 +97,15 @@ impl Server {
         Ok(())
     }
 
-    /// How far the log of an attempt goes now.
-    async fn extent(&self, job: JobId, args: &LogsArgs) -> Result<Place, CliError> {
+    /// How far the log of an attempt goes now, and how many bytes it lacks there.
+    async fn extent(&self, job: JobId, args: &LogsArgs) -> Result<(Place, u64), CliError> {
         let request = request(job, args).with_some("attempt", args.attempt).with("tail", 0);
         let head = self.open(&request, TEXT).await?;
         let number = |name| head.header(name).and_then(|text| text.parse().ok());
         let attempt = head.header(X_ANNALS_LOG_ATTEMPT).and_then(|text| text.parse().ok());
         let place = attempt.zip(number(X_ANNALS_LOG_NEXT));
-        let place = place.map(|(attempt, after)| Place { attempt, after });
+        let missing = number(X_ANNALS_LOG_MISSING).unwrap_or(0);
+        let place = place.map(|(attempt, after)| (Place { attempt, after }, missing));
         place.ok_or_else(|| CliError::unreachable("the server does not say how long the log is"))
     }
 
@@ -119,7 +123,7 @@ impl Server {
         let mut follow = self.begin(request.with_some("tail", args.tail));
         while !out.is_closed() {
             let frame = match follow.next().await? {
-                Some(News::Frame(frame)) if frame.kind == "end" => return over(&frame, json),
+                Some(News::Frame(frame)) if frame.kind == "end" => return over(&frame, json, out),
                 Some(News::Frame(frame)) => frame,
                 Some(news) if !json => {
                     note(&aside(&news));
@@ -168,14 +172,21 @@ fn print(frame: Frame, json: bool, out: &mut Out) -> Result<(), CliError> {
 }
 
 /// What the end of a stream says.
-fn over(frame: &Frame, json: bool) -> Result<(), CliError> {
+fn over(frame: &Frame, json: bool, out: &mut Out) -> Result<(), CliError> {
     let End { missing_bytes, damage } = view::parse(&frame.data)?;
     if let Some(damage) = damage {
         let detail = format!("the rest of the log cannot be read: {damage}");
         return Err(CliError::new(Exit::Unreachable, "log_damaged", detail));
     }
-    if missing_bytes > 0 && !json {
-        note(&format!("{missing_bytes} bytes of the log are missing"));
-    }
+    tell(missing_bytes, json, out);
     Ok(())
+}
+
+/// Says how many bytes are missing, if any are.
+fn tell(missing_bytes: u64, json: bool, out: &mut Out) {
+    match missing_bytes {
+        0 => {}
+        _ if json => out.line(dto::LogLoss { missing_bytes }.to_json()),
+        _ => note(&format!("{missing_bytes} bytes of the log are missing")),
+    }
 }

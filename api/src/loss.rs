@@ -1,0 +1,53 @@
+//! What an attempt has written and can be read no more: the event log knows how much it was, and
+//! step logs are not synced to the disk.
+
+use std::fmt;
+
+use annals_engine::job::{Attempt, AttemptOutcome};
+use annals_engine::steplog::Extent;
+
+/// How many bytes an attempt has written, as the event log has it: known once it has ended, unless
+/// it was lost.
+pub(crate) fn written(attempt: &Attempt) -> Option<u64> {
+    let is_known = attempt.outcome.is_some_and(|outcome| outcome != AttemptOutcome::Lost);
+    is_known.then_some(attempt.log.bytes)
+}
+
+/// How many of so many bytes are not in a log that ends at `total`.
+pub(crate) fn missing(written: Option<u64>, total: u64) -> u64 {
+    written.map_or(0, |written| written.saturating_sub(total))
+}
+
+/// What to say of a log of which nothing is left.
+pub(crate) fn gone(attempt: u32, written: u64) -> String {
+    format!("attempt {attempt} has written {written} bytes, and its log is gone")
+}
+
+/// What cannot be read of a log. Shown, it is a note for the end of what can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Loss {
+    /// How many bytes, where that is known.
+    pub(crate) bytes: Option<u64>,
+    /// Why, where something else than the end of the log is there.
+    damage: Option<String>,
+}
+
+impl Loss {
+    /// What cannot be read of a log of so many bytes, if anything.
+    pub(crate) fn of(written: Option<u64>, extent: &Extent) -> Option<Self> {
+        let bytes = Some(missing(written, extent.total)).filter(|bytes| *bytes > 0);
+        let damage = extent.damage.as_ref().map(ToString::to_string);
+        (bytes.is_some() || damage.is_some()).then_some(Self { bytes, damage })
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.bytes, &self.damage) {
+            (None, None) => Ok(()),
+            (None, Some(why)) => writeln!(f, "\n[the rest cannot be read: {why}]"),
+            (Some(bytes), Some(why)) => writeln!(f, "\n[{bytes} bytes cannot be read: {why}]"),
+            (Some(bytes), None) => writeln!(f, "\n[{bytes} bytes are missing here]"),
+        }
+    }
+}
