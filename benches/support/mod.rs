@@ -1,5 +1,11 @@
 //! What the benches share.
 
+// Each bench uses its own part of this.
+#![allow(dead_code)]
+
+pub(crate) mod load;
+pub(crate) mod process;
+
 use std::fmt;
 use std::time::Duration;
 
