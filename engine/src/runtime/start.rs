@@ -49,9 +49,10 @@ impl Builder {
     }
 
     fn start_threads(mut self) -> Result<Engine, StartError> {
+        let threads = self.task_threads();
         let store = self.recover()?;
         let tasks = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(task_threads(self.mode, self.slots))
+            .worker_threads(threads)
             .thread_name("annals-task")
             .enable_all()
             .build()
@@ -59,6 +60,20 @@ impl Builder {
         let workers = Workers::Threads(tasks.handle().clone());
         let still = self.assemble(store, workers)?;
         still.run(tasks).map_err(no_threads)
+    }
+
+    /// How many threads run attempts. One that blocks its thread takes that from the others, so
+    /// there are as many beside one for each core as may do so at once: tasks of the program's
+    /// own, of which nobody knows what they do, or `shell` tasks, whose output goes to the disk.
+    fn task_threads(&self) -> usize {
+        if self.mode == Mode::Hold {
+            // No task runs; the runtime must have one all the same.
+            return 1;
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // The kinds that every engine has are registered later.
+        let own = !self.registry.kinds.is_empty();
+        cores.max(2) + if own { self.slots } else { self.shell_slots }.min(64)
     }
 
     /// Opens the store, and finds out where every job stands.
@@ -217,17 +232,6 @@ fn check_limits(limits: &Limits) -> Result<(), StartError> {
     }
 }
 
-/// How many threads run the tasks of this process. A task that blocks its thread takes that from
-/// the others, so there are more threads than cores: idle ones cost next to nothing.
-fn task_threads(mode: Mode, slots: usize) -> usize {
-    if mode == Mode::Hold {
-        // No task runs; the runtime must have one all the same.
-        return 1;
-    }
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    cores.max(2) + slots.min(64)
-}
-
 fn notify(inboxes: &Arc<Vec<Inbox>>, growth: &watch::Sender<()>) -> Done {
     let (inboxes, growth) = (Arc::clone(inboxes), growth.clone());
     Arc::new(move |home, durable| {
@@ -273,8 +277,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_nothing_runs_no_threads_wait_for_tasks() {
-        assert_eq!(task_threads(Mode::Hold, 64), 1);
-        assert!(task_threads(Mode::Run, 64) > 64);
+    fn there_are_threads_for_tasks_that_block_theirs_and_for_no_others() {
+        let builder = || Engine::open("never-opened").slots(40).shell_slots(3);
+        let own = || builder().handler("own", Arc::new(crate::kinds::noop::Noop));
+        assert_eq!(own().mode(Mode::Hold).task_threads(), 1);
+        let without = builder().shell_slots(0).task_threads();
+        assert!(without >= 2);
+        assert_eq!(builder().task_threads(), without + 3);
+        assert_eq!(own().task_threads(), without + 40);
+        assert_eq!(own().slots(1_000).task_threads(), without + 64);
     }
 }
