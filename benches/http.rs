@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 use annals_engine::job::Origin;
 use annals_engine::{Engine, Submission};
 use common::Place;
+use common::process::Process;
 use common::server::Server;
 use serde_json::json;
 use support::chain;
 use support::load::{Load, is_load, percentile};
-use support::process::Process;
 
 /// As in the binary.
 #[global_allocator]
@@ -121,8 +121,8 @@ fn by_the_engine() -> Submits {
         micros.sort_unstable();
         Submits {
             per_second: SUBMITS as f64 / seconds,
-            p50: percentile(&micros, 0.5),
-            p99: percentile(&micros, 0.99),
+            p50: percentile(&micros, 50),
+            p99: percentile(&micros, 99),
             commit: stats.commit_time.as_secs_f64() * 1e3 / stats.commits as f64,
         }
     })
@@ -149,8 +149,8 @@ fn over_http() -> Submits {
     server.end();
     Submits {
         per_second: loaded.per_second(),
-        p50: loaded.millis(0.5),
-        p99: loaded.millis(0.99),
+        p50: loaded.millis(50),
+        p99: loaded.millis(99),
         commit: (after.0 - before.0) * 1e3 / (after.1 - before.1),
     }
 }
@@ -209,8 +209,8 @@ fn reads() {
         println!(
             "  {what:16} {:8.0} /s  p50 {:6.2} ms  p99 {:6.2} ms",
             read.per_second(),
-            read.millis(0.5),
-            read.millis(0.99),
+            read.millis(50),
+            read.millis(99),
         );
     }
     server.end();
@@ -229,7 +229,7 @@ fn idle() {
          {} ticks of the processor",
         process.kilobytes("VmRSS") as f64 / 1024.0,
         process.kilobytes("RssFile") as f64 / 1024.0,
-        process.threads(),
+        process.threads().len(),
         process.ticks() - before,
     );
     server.end();

@@ -57,15 +57,15 @@ impl Loaded {
         self.micros.len() as f64 / self.seconds
     }
 
-    /// Within this many milliseconds so large a share was answered.
-    pub(crate) fn millis(&self, share: f64) -> f64 {
-        percentile(&self.micros, share)
+    /// Within so many milliseconds this share was answered, in percent.
+    pub(crate) fn millis(&self, percent: usize) -> f64 {
+        percentile(&self.micros, percent)
     }
 }
 
-/// In milliseconds, the value of ascending microseconds below which so large a share lies.
-pub(crate) fn percentile(micros: &[u32], share: f64) -> f64 {
-    let place = (micros.len() as f64 * share) as usize;
+/// In milliseconds, the value of ascending microseconds below which this share lies, in percent.
+pub(crate) fn percentile(micros: &[u32], percent: usize) -> f64 {
+    let place = micros.len() * percent / 100;
     f64::from(micros[place.min(micros.len() - 1)]) / 1e3
 }
 

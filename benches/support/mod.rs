@@ -4,7 +4,6 @@
 #![allow(dead_code)]
 
 pub(crate) mod load;
-pub(crate) mod process;
 
 use std::fmt;
 use std::time::Duration;

@@ -3,6 +3,7 @@
 // Each test program uses its own part of this.
 #![allow(dead_code)]
 
+pub(crate) mod process;
 pub(crate) mod server;
 
 use std::fs;

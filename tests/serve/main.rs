@@ -6,6 +6,7 @@ mod common;
 
 mod clients;
 mod ends;
+mod idle;
 mod logs;
 mod settings;
 mod slow;

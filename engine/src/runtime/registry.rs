@@ -73,6 +73,11 @@ impl Registry {
         }
     }
 
+    /// Whether there is no kind.
+    pub(super) fn has_no_kinds(&self) -> bool {
+        self.behaviours.is_empty()
+    }
+
     /// The place of a kind, by which its behaviour is at hand.
     pub(super) fn find(&self, kind: &str) -> Option<KindId> {
         self.kinds.get(kind).copied()

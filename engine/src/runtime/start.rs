@@ -72,7 +72,7 @@ impl Builder {
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // The kinds that every engine has are registered later.
-        let own = !self.registry.kinds.is_empty();
+        let own = !self.registry.has_no_kinds();
         cores.max(2) + if own { self.slots } else { self.shell_slots }.min(64)
     }
 
