@@ -150,9 +150,12 @@ impl Builder {
 }
 
 impl Engine {
-    /// The first part of [`Engine::shutdown_now`]: attempts are told to stop, and waited for.
-    pub async fn interrupt_by_hand(&self) {
-        self.interrupt(Duration::MAX).await;
+    /// The first part of [`Engine::shutdown`]: nothing starts any more, attempts have so long to
+    /// end by themselves, then they are told to stop, and waited for.
+    pub async fn quiesce_by_hand(&self, patience: Duration) {
+        if !self.drain(patience).await {
+            self.interrupt(Duration::MAX).await;
+        }
     }
 
     /// The second: the loops are told to end.

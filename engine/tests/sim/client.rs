@@ -1,10 +1,14 @@
 //! Clients: they ask, wait, ask the same again, and vanish.
 
+use std::collections::BTreeMap;
+
 use annals_engine::Submission;
 use annals_engine::job::Origin;
+use annals_tasks_sdk::JobId;
 use fastrand::Rng;
 
-use crate::jobs::{Late, make};
+use crate::heard::Hearing;
+use crate::jobs::make;
 use crate::life::Life;
 use crate::request::{Letterbox, On, Request, Wish, ask};
 use crate::world::World;
@@ -27,6 +31,8 @@ struct Waiting {
     request: Request,
     reply: Letterbox,
     since: i64,
+    /// How far each job was that anybody had heard of when it asked.
+    seen: BTreeMap<JobId, u64>,
 }
 
 impl Client {
@@ -62,13 +68,24 @@ impl World {
         self.send(client, request);
     }
 
+    /// Mostly a new one. One that was used before comes with another request now.
+    fn any_key(&mut self) -> u64 {
+        if self.rng.u8(..16) == 0 && !self.keys.is_empty() {
+            let key = self.keys[self.rng.usize(..self.keys.len())];
+            self.heard.reused.insert(key);
+            return key;
+        }
+        let key = self.rng.u64(..);
+        self.keys.push(key);
+        key
+    }
+
     fn any_request(&mut self) -> Request {
+        let key = (self.rng.u8(..3) > 0).then(|| self.any_key());
         let known = &self.heard.jobs;
-        let key = (self.rng.u8(..3) > 0).then(|| self.rng.u64(..));
         if known.is_empty() || (self.made.len() < self.profile.jobs && self.rng.bool()) {
             let made = self.made.len();
-            let late = if self.profile.late_kinds { Late::Some } else { Late::None };
-            self.made.push(make(&mut self.rng, made, late));
+            self.made.push(make(&mut self.rng, made, self.profile.shares.late_kinds));
             return Request::Submit { made, key };
         }
         let job = known[self.rng.usize(..known.len())];
@@ -84,6 +101,7 @@ impl World {
             15 => Request::Changed(job, self.witness.jobs[&job].job.seq()),
             16 => Request::Ended(job),
             17 => Request::History(job),
+            18 => Request::Log { after: self.rng.u64(..self.witness.next().0) },
             _ => Request::List { known: known.len() },
         }
     }
@@ -98,10 +116,11 @@ impl World {
             _ => None,
         };
         let (reply, since) = (Letterbox::default(), self.clock.passed());
+        let seen = self.heard.seen.clone();
         let asking = ask(life.engine.clone(), request.clone(), plan, reply.clone());
         let member = self.crowd.enter(asking);
         self.note(format_args!("client {client} asks: {request:?}"));
-        self.clients[client].waiting = Some(Waiting { member, request, reply, since });
+        self.clients[client].waiting = Some(Waiting { member, request, reply, since, seen });
         self.count("requests");
     }
 
@@ -112,9 +131,10 @@ impl World {
         for client in 0..self.clients.len() {
             let Some(waiting) = &self.clients[client].waiting else { continue };
             if let Some(reply) = waiting.reply.take() {
-                let request = waiting.request.clone();
+                let (request, seen) = (waiting.request.clone(), waiting.seen.clone());
                 self.note(format_args!("client {client} hears"));
-                self.heard.hear(&request, reply, &self.witness, ails);
+                let around = Hearing { witness: &self.witness, seen: &seen, ails };
+                self.heard.hear(&request, reply, &around);
                 let pause = self.rng.i64(..=self.profile.pause);
                 let client = &mut self.clients[client];
                 (client.waiting, client.wakes) = (None, now + pause);

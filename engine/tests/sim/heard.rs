@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use annals_engine::job::{Job, Recorded};
-use annals_engine::runtime::{Accepted, Answer, CommandError, SubmitError};
+use annals_engine::log::JobRow;
+use annals_engine::runtime::{Accepted, Answer, CommandError, LogPage, Logged, SubmitError};
 use annals_tasks_sdk::JobId;
 
-use crate::request::{Reply, Request, Wish};
+use crate::request::{On, Reply, Request, Wish};
 use crate::table::{Cell, Column, cell, row};
 use crate::tasks::Call;
 use crate::witness::Witness;
@@ -14,70 +15,70 @@ use crate::witness::Witness;
 /// What all clients together have heard.
 #[derive(Default)]
 pub(crate) struct Heard {
-    /// Which job a submission's key stands for.
-    keys: BTreeMap<u64, JobId>,
+    /// Which request a key stands for, and which job.
+    keys: BTreeMap<u64, (String, JobId)>,
+    /// Keys that came with more than one request.
+    pub(crate) reused: BTreeSet<u64>,
     /// Jobs that a client knows of, in the order in which they were accepted.
     pub(crate) jobs: Vec<JobId>,
+    /// How far somebody has seen each job.
+    pub(crate) seen: BTreeMap<JobId, u64>,
     /// Behind which event nothing of a job may begin that had been decided before it.
     stopped: BTreeMap<JobId, u64>,
     /// How often which command was answered in which status.
     pub(crate) cells: BTreeMap<(usize, Column), u64>,
 }
 
+/// What an answer is held against.
+pub(crate) struct Hearing<'a> {
+    pub(crate) witness: &'a Witness,
+    /// How far somebody had seen each job when the question was asked: no answer shows less.
+    pub(crate) seen: &'a BTreeMap<JobId, u64>,
+    /// Whether the engine may refuse to answer.
+    pub(crate) ails: bool,
+}
+
 impl Heard {
-    /// Holds an answer against the log. `ails` says that the engine may refuse to answer.
-    pub(crate) fn hear(&mut self, request: &Request, reply: Reply, witness: &Witness, ails: bool) {
+    /// Holds an answer against the log.
+    pub(crate) fn hear(&mut self, request: &Request, reply: Reply, around: &Hearing<'_>) {
         if let Some(error) = reply.engine_error() {
-            assert!(ails, "{request:?}: {error}");
+            assert!(around.ails, "{request:?}: {error}");
             return;
         }
         match (request, reply) {
-            (Request::Submit { key, .. }, Reply::Accepted(reply)) => {
-                self.accepted(*key, reply, witness);
-            }
+            (Request::Submit { key, .. }, Reply::Accepted(reply)) => match reply {
+                Ok(accepted) => self.accepted(request, *key, &accepted, around),
+                Err(SubmitError::KeyReused) => self.is_reused(*key),
+                Err(error) => panic!("{request:?}: {error}"),
+            },
             (Request::Command { job, wish, on }, Reply::Answered(reply)) => match reply {
-                Ok(answer) if on.dry_run => shown(*job, &answer.snapshot.job, None),
+                Ok(answer) if on.dry_run => assert_eq!(answer.snapshot.job.id(), *job),
                 Ok(answer) => {
-                    self.answered(*job, *wish, &answer, witness);
-                    let first = answer.events.first().map(|first| first.seq);
-                    if let (Some(expected), Some(first)) = (on.seq, first) {
-                        // What was alive may have been declared lost before.
-                        let history = &witness.jobs[job].history;
-                        let between = |event: &&Recorded| event.seq > expected && event.seq < first;
-                        let other = history.iter().filter(between).find(|event| event.leads);
-                        assert!(first > expected && other.is_none(), "{request:?}: {other:?}");
-                    }
+                    self.expected(request, *job, *on, &answer, around);
+                    self.answered(*job, *wish, &answer, around);
                 }
                 Err(CommandError::Rejected(rejection)) => {
-                    self.refused(*job, *wish, rejection.code, witness);
+                    self.refused(*job, *wish, rejection.code, around.witness);
                 }
                 Err(CommandError::Stale { .. }) => {}
+                Err(CommandError::KeyReused) => self.is_reused(on.key),
                 Err(error) => panic!("{request:?}: {error}"),
             },
             (Request::Snapshot(job), Reply::Shown(Ok(snapshot))) => {
-                shown(*job, &snapshot.job, Some(witness));
+                self.shown(*job, &snapshot.job, around);
             }
             (Request::Ended(job), Reply::Ended(Ok(snapshot))) => {
                 assert!(snapshot.job.status().is_ended());
-                shown(*job, &snapshot.job, Some(witness));
+                self.shown(*job, &snapshot.job, around);
             }
             (Request::Changed(job, after), Reply::Changed(Ok(seq))) => {
-                assert!(seq > *after && seq <= witness.jobs[job].job.seq());
+                assert!(seq > *after && seq <= around.witness.jobs[job].job.seq());
             }
-            (Request::History(job), Reply::Read(Ok(logged))) => {
-                let read: Vec<&Recorded> = logged.iter().map(|logged| &logged.recorded).collect();
-                let known: Vec<&Recorded> = witness.jobs[job].history.iter().collect();
-                assert!(!read.is_empty() && known.starts_with(&read), "history of {job}");
-            }
+            (Request::History(job), Reply::Read(Ok(logged))) => self.read(*job, &logged, around),
             (Request::List { known }, Reply::Listed(Ok(rows))) => {
-                for row in &rows {
-                    let known = witness.jobs[&row.job].at(row.head.seq);
-                    assert_eq!((row.status, row.intent), (known.status(), known.intent()));
-                }
-                let listed: BTreeSet<JobId> = rows.iter().map(|row| row.job).collect();
-                let missing = self.jobs[..*known].iter().find(|job| !listed.contains(job));
-                assert_eq!(missing, None, "a job is in no list");
+                self.listed(*known, &rows, around);
             }
+            (Request::Log { after }, Reply::Page(Ok(page))) => paged(*after, &page, around),
             (
                 _,
                 Reply::Shown(Err(error))
@@ -89,27 +90,92 @@ impl Heard {
         }
     }
 
+    fn is_reused(&self, key: Option<u64>) {
+        assert!(key.is_some_and(|key| self.reused.contains(&key)), "{key:?} came once");
+    }
+
+    /// A key stands for one request, and what that did, for good.
+    fn stands_for(&mut self, key: Option<u64>, request: &Request, job: JobId) {
+        let Some(key) = key else { return };
+        let this = (format!("{request:?}"), job);
+        let first = self.keys.entry(key).or_insert_with(|| this.clone());
+        assert_eq!(*first, this, "one key, two requests");
+    }
+
     fn accepted(
         &mut self,
+        request: &Request,
         key: Option<u64>,
-        reply: Result<Accepted, SubmitError>,
-        witness: &Witness,
+        accepted: &Accepted,
+        around: &Hearing<'_>,
     ) {
-        let accepted = reply.unwrap_or_else(|error| panic!("a submission: {error}"));
         let job = accepted.job.id();
-        shown(job, &accepted.snapshot.job, Some(witness));
-        if let Some(key) = key {
-            let first = *self.keys.entry(key).or_insert(job);
-            assert_eq!(first, job, "two jobs for key {key}");
-        }
+        self.shown(job, &accepted.snapshot.job, around);
+        self.stands_for(key, request, job);
         if !self.jobs.contains(&job) {
             self.jobs.push(job);
         }
     }
 
-    fn answered(&mut self, id: JobId, wish: Wish, answer: &Answer, witness: &Witness) {
-        shown(id, &answer.snapshot.job, Some(witness));
-        let known = &witness.jobs[&id];
+    /// Whoever is shown a job is shown what its durable events have made, and no less than anybody
+    /// was shown before this was asked.
+    fn shown(&mut self, id: JobId, job: &Job, around: &Hearing<'_>) {
+        assert_eq!(job.id(), id);
+        let known = around.witness.jobs.get(&id);
+        let known = known.unwrap_or_else(|| panic!("job {id} is answered for and not durable"));
+        assert!(job.seq() <= known.job.seq(), "job {id} is answered for before it is durable");
+        assert_eq!(*job, known.at(job.seq()), "replay equals what was shown");
+        self.is_fresh(id, job.seq(), around);
+    }
+
+    fn is_fresh(&mut self, id: JobId, seq: u64, around: &Hearing<'_>) {
+        let before = around.seen.get(&id).copied().unwrap_or(0);
+        assert!(seq >= before, "job {id} was seen at {before}, and is shown at {seq}");
+        let seen = self.seen.entry(id).or_default();
+        *seen = (*seen).max(seq);
+    }
+
+    fn read(&mut self, job: JobId, logged: &[Logged], around: &Hearing<'_>) {
+        let read: Vec<&Recorded> = logged.iter().map(|logged| &logged.recorded).collect();
+        let known: Vec<&Recorded> = around.witness.jobs[&job].history.iter().collect();
+        assert!(!read.is_empty() && known.starts_with(&read), "history of {job}");
+        self.is_fresh(job, read.len() as u64, around);
+    }
+
+    fn listed(&mut self, known: usize, rows: &[JobRow], around: &Hearing<'_>) {
+        for row in rows {
+            let known = around.witness.jobs[&row.job].at(row.head.seq);
+            assert_eq!((row.status, row.intent), (known.status(), known.intent()));
+            self.is_fresh(row.job, row.head.seq, around);
+        }
+        let listed: BTreeSet<JobId> = rows.iter().map(|row| row.job).collect();
+        let missing = self.jobs[..known].iter().find(|job| !listed.contains(job));
+        assert_eq!(missing, None, "a job is in no list");
+    }
+
+    /// A command under conditions is carried out only where they hold.
+    fn expected(
+        &mut self,
+        request: &Request,
+        job: JobId,
+        on: On,
+        answer: &Answer,
+        around: &Hearing<'_>,
+    ) {
+        let Some(first) = answer.events.first().map(|first| first.seq) else { return };
+        self.stands_for(on.key, request, job);
+        if let Some(expected) = on.seq {
+            // What was alive may have been declared lost before.
+            let history = &around.witness.jobs[&job].history;
+            let between = |event: &&Recorded| event.seq > expected && event.seq < first;
+            let other = history.iter().filter(between).find(|event| event.leads);
+            assert!(first > expected && other.is_none(), "{request:?}: {other:?}");
+        }
+    }
+
+    fn answered(&mut self, id: JobId, wish: Wish, answer: &Answer, around: &Hearing<'_>) {
+        self.shown(id, &answer.snapshot.job, around);
+        let known = &around.witness.jobs[&id];
         for event in &answer.events {
             let at = usize::try_from(event.seq - 1).expect("small");
             assert_eq!(known.history.get(at), Some(event), "what was answered is in the log");
@@ -165,13 +231,14 @@ impl Heard {
     }
 }
 
-/// Whoever is shown a job is shown what its durable events have made.
-fn shown(id: JobId, job: &Job, witness: Option<&Witness>) {
-    assert_eq!(job.id(), id);
-    if let Some(witness) = witness {
-        let known = witness.jobs.get(&id);
-        let known = known.unwrap_or_else(|| panic!("job {id} is answered for and not durable"));
-        assert!(job.seq() <= known.job.seq(), "job {id} is answered for before it is durable");
-        assert_eq!(*job, known.at(job.seq()), "replay equals what was shown");
+/// A page of the log has every event behind its beginning, in order.
+fn paged(after: u64, page: &LogPage, around: &Hearing<'_>) {
+    let mut next = after + 1;
+    for (job, logged) in &page.events {
+        let at = usize::try_from(logged.recorded.seq - 1).expect("small");
+        assert_eq!(around.witness.jobs[job].history.get(at), Some(&logged.recorded));
+        assert_eq!(logged.position.0, next, "a hole in a page of the log");
+        next += 1;
     }
+    assert_eq!(page.upto.0 + 1, next, "where the page ends");
 }

@@ -8,17 +8,11 @@ use annals_tasks_sdk::{KindName, Payload};
 use fastrand::Rng;
 
 use crate::plans::{Draft, draft};
+use crate::profile::Profile;
 use crate::tasks::{KIND, LATE_KIND};
 
 /// The longest sleep of a task of kind `sleep`, in milliseconds.
 const SLEEP_MAX: u64 = 20_000;
-
-/// How many tasks are of a kind that some engines lack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Late {
-    None,
-    Some,
-}
 
 /// A plan, and what the oracle knows of it.
 #[derive(Clone)]
@@ -27,8 +21,8 @@ pub(crate) struct Made {
     pub(crate) plan: Plan,
 }
 
-/// Makes the plan of this number. With `late` some tasks are of a kind that some engines lack.
-pub(crate) fn make(rng: &mut Rng, number: usize, late: Late) -> Made {
+/// Makes the plan of this number. The share `late` of its tasks is of a kind that some engines lack.
+pub(crate) fn make(rng: &mut Rng, number: usize, late: u8) -> Made {
     let mut draft = draft(rng);
     for sketch in draft.tasks.iter_mut().filter(|sketch| sketch.sleeps) {
         sketch.takes.clear();
@@ -41,8 +35,7 @@ pub(crate) fn make(rng: &mut Rng, number: usize, late: Late) -> Made {
             spec.input = Payload::trusted(&format!(r#"{{"for": "{millis}ms"}}"#));
             continue;
         }
-        let late = late == Late::Some && rng.u8(..5) == 0;
-        let kind = if late { LATE_KIND } else { KIND };
+        let kind = if Profile::falls(late, rng) { LATE_KIND } else { KIND };
         spec.kind = KindName::new(kind).expect("a valid name");
         let mut fields: PolicyFields = (*spec.policy).clone();
         fields.timeout = (rng.u8(..4) == 0).then(|| Duration::from_millis(rng.u64(1..30_000)));

@@ -1,6 +1,8 @@
 //! The life of an engine: how it is started, and all the ways in which it ends.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use annals_engine::log::{Options, Worked};
 use annals_engine::runtime::by_hand::Hands;
@@ -9,6 +11,7 @@ use annals_engine::{Engine, Mode};
 
 use crate::disk::{SimDisk, Wrong};
 use crate::levels::Lost;
+use crate::profile::Profile;
 use crate::tasks::{KIND, LATE_KIND, Work};
 use crate::tree::Tree;
 use crate::world::World;
@@ -118,9 +121,10 @@ impl World {
 
     fn try_to_start(&mut self) -> Result<Life, StartError> {
         let calm = *self.calm.borrow();
-        let holds = !calm && self.profile.holds && self.rng.u8(..3) == 0;
+        let shares = &self.profile.shares;
+        let holds = !calm && Profile::falls(shares.holds, &mut self.rng);
         let mode = if holds { Mode::Hold } else { Mode::Run };
-        let all_kinds = calm || !self.profile.late_kinds || self.rng.bool();
+        let all_kinds = calm || shares.late_kinds == 0 || self.rng.bool();
         let profile = &self.profile;
         let work = Work {
             seed: self.seed,
@@ -190,7 +194,14 @@ impl World {
         }
     }
 
-    fn go_on_with(&mut self, tree: Tree) {
+    fn go_on_with(&mut self, mut tree: Tree) {
+        if Profile::falls(self.profile.shares.lost_views, &mut self.rng) {
+            // The views are all that somebody may remove.
+            let lost = tree.names.remove(&Path::new(STORE).join("views.redb"));
+            if lost.is_some() {
+                self.count("views lost");
+            }
+        }
         self.put_in(tree);
         // Faults may come again while the engine starts.
         if self.profile.rates.power_in_write > 0 && self.rng.u8(..3) == 0 {
@@ -238,12 +249,13 @@ impl World {
             return;
         };
         let (engine, outcome) = (life.engine.clone(), Outcome::default());
+        let patience = Duration::from_secs([0, 15][self.rng.usize(..2)]);
         life.stage = Stage::Interrupting(outcome.clone());
         self.crowd.enter(async move {
-            engine.interrupt_by_hand().await;
+            engine.quiesce_by_hand(patience).await;
             outcome.put(Ok(()));
         });
-        self.note(format_args!("the engine is to end"));
+        self.note(format_args!("the engine is to end, within {patience:?}"));
         self.count("shutdowns");
     }
 

@@ -48,7 +48,7 @@ impl World {
     fn rest_of(&self, job: &Job) -> i64 {
         let rest = |task: &Task| match task.waiting() {
             Some(Waiting::Retry { until } | Waiting::Timer { until }) => {
-                self.clock.until(until).max(0)
+                self.clock.until(until).max(0) + retries(task)
             }
             _ if task.live_attempt().is_some() => LIVE_MAX + retries(task).max(BACKOFF_MAX),
             _ if task.spec.kind.as_str() == "sleep" => SLEEP_MAX,

@@ -21,13 +21,32 @@ pub(crate) struct Profile {
     pub(crate) pause: i64,
     /// How long a commit may take on a slow disk, in milliseconds.
     pub(crate) slow: i64,
-    /// Whether turns take one message at a time now and then.
-    pub(crate) small_turns: bool,
-    /// Whether some tasks are of a kind that some engines lack.
-    pub(crate) late_kinds: bool,
-    /// Whether some engines run nothing.
-    pub(crate) holds: bool,
+    pub(crate) shares: Shares,
     pub(crate) rates: Rates,
+}
+
+/// In so many of 16 cases, mostly in none.
+#[derive(Debug, Clone)]
+pub(crate) struct Shares {
+    /// A turn takes few messages.
+    pub(crate) small_turns: u8,
+    /// A task is of a kind that half of the engines lack.
+    pub(crate) late_kinds: u8,
+    /// An engine runs nothing.
+    pub(crate) holds: u8,
+    /// The file of the views is gone at a start.
+    pub(crate) lost_views: u8,
+}
+
+impl Shares {
+    fn of(rng: &mut Rng) -> Self {
+        Self {
+            small_turns: [0, 4][rng.usize(..2)],
+            late_kinds: [3, 0, 0, 0][rng.usize(..4)],
+            holds: [5, 0, 0, 0, 0, 0][rng.usize(..6)],
+            lost_views: [2, 0, 0, 0, 0, 0][rng.usize(..6)],
+        }
+    }
 }
 
 /// How often what goes wrong.
@@ -71,7 +90,7 @@ impl Profile {
             rates.kill = 4_000;
         }
         let large = rng.u8(..24) == 0;
-        Self {
+        let mut profile = Self {
             loops: [1, 1, 1, 2, 3][rng.usize(..5)],
             slots: [1, 2, 3, 8][rng.usize(..4)],
             clients: rng.usize(1..6),
@@ -83,11 +102,24 @@ impl Profile {
             roll_bytes: [4_000, 30_000, 1 << 30][rng.usize(..3)],
             pause: [1, 200, 5_000][rng.usize(..3)],
             slow: if rng.u8(..4) == 0 { [20, 2_000][rng.usize(..2)] } else { 0 },
-            small_turns: rng.bool(),
-            late_kinds: rng.u8(..4) == 0,
-            holds: rng.u8(..6) == 0,
+            shares: Shares::of(rng),
             rates,
+        };
+        if rng.u8(..8) == 0 {
+            profile.crowd(rng);
         }
+        profile
+    }
+
+    /// Many clients want this and that of one or two jobs while each commit takes its time.
+    fn crowd(&mut self, rng: &mut Rng) {
+        (self.clients, self.jobs) = (rng.usize(6..16), rng.usize(1..3));
+        (self.pause, self.slow) = (1, 2_000);
+    }
+
+    /// Whether a share of 16 says so.
+    pub(crate) fn falls(share: u8, rng: &mut Rng) -> bool {
+        share > 0 && rng.u8(..16) < share
     }
 
     /// Whether a rate strikes.

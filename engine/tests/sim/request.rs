@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use annals_engine::job::{Command, IdempotencyKey, Origin, PauseMode};
-use annals_engine::log::JobRow;
+use annals_engine::log::{JobRow, PageLimit, Position};
 use annals_engine::runtime::{
-    Accepted, Answer, CommandError, EngineError, JobError, Logged, Snapshot, SubmitError,
+    Accepted, Answer, CommandError, EngineError, JobError, LogPage, Logged, Snapshot, SubmitError,
 };
 use annals_engine::{Ask, Engine, Submission};
 use annals_tasks_sdk::{JobId, Payload};
@@ -33,6 +33,10 @@ pub(crate) enum Request {
     /// With how many jobs were accepted before.
     List {
         known: usize,
+    },
+    /// The whole log, behind this position.
+    Log {
+        after: u64,
     },
 }
 
@@ -114,6 +118,7 @@ pub(crate) enum Reply {
     Ended(Result<Snapshot, JobError>),
     Read(Result<Vec<Logged>, JobError>),
     Listed(Result<Vec<JobRow>, EngineError>),
+    Page(Result<LogPage, EngineError>),
 }
 
 impl Reply {
@@ -128,7 +133,8 @@ impl Reply {
             | Self::Changed(Err(JobError::Engine(error)))
             | Self::Ended(Err(JobError::Engine(error)))
             | Self::Read(Err(JobError::Engine(error)))
-            | Self::Listed(Err(error)) => Some(error),
+            | Self::Listed(Err(error))
+            | Self::Page(Err(error)) => Some(error),
             _ => None,
         }
     }
@@ -171,6 +177,10 @@ pub(crate) async fn ask(engine: Engine, request: Request, plan: Option<Submissio
         Request::Ended(job) => Reply::Ended(engine.job(job).ended().await),
         Request::History(job) => Reply::Read(engine.job(job).history(0, usize::MAX).await),
         Request::List { .. } => Reply::Listed(engine.jobs(None, usize::MAX).await),
+        Request::Log { after } => {
+            let limit = PageLimit::events(100);
+            Reply::Page(engine.events(Position(after), limit).await)
+        }
     };
     to.put(reply);
 }

@@ -119,7 +119,7 @@ impl World {
     }
 
     fn turn(&mut self, home: usize) {
-        let few = self.profile.small_turns && self.rng.u8(..4) == 0;
+        let few = Profile::falls(self.profile.shares.small_turns, &mut self.rng);
         let most = if few { self.rng.usize(1..4) } else { usize::MAX };
         let Some(life) = &mut self.life else { return };
         let letters = life.hands.mail(home).count();

@@ -38,6 +38,8 @@ pub(crate) struct World {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) calm: watch::Sender<bool>,
     pub(crate) made: Vec<Made>,
+    /// The names of idempotency keys that were used.
+    pub(crate) keys: Vec<u64>,
     pub(crate) witness: Witness,
     pub(crate) heard: Heard,
     pub(crate) clients: Vec<Client>,
@@ -80,6 +82,7 @@ impl World {
             ledger,
             calm: watch::Sender::new(false),
             made: Vec::new(),
+            keys: Vec::new(),
             heard: Heard::default(),
             clients: (0..profile.clients).map(|_| Client::default()).collect(),
             life: None,
@@ -136,7 +139,7 @@ impl World {
     fn calm_down(&mut self) {
         self.note(format_args!("the faults stop"));
         self.profile.rates = Rates::default();
-        (self.profile.slow, self.profile.small_turns) = (0, false);
+        (self.profile.slow, self.profile.shares.small_turns) = (0, 0);
         self.disk.heal();
         self.calm.send_replace(true);
         let goes_on = self.life.as_ref().is_some_and(Life::goes_on);
@@ -195,6 +198,20 @@ impl World {
         }
     }
 
+    /// What the engine counts is what the log says.
+    fn check_counts(&self) {
+        let count = |status| {
+            let jobs = self.witness.jobs.values().map(|known| known.job.status());
+            jobs.filter(|other| *other == status).count() as u64
+        };
+        let life = self.life.as_ref().expect("it was started");
+        let stats = life.engine.stats();
+        let open = (stats.open.pending, stats.open.running, stats.open.paused, stats.open.broken);
+        let known = [JobStatus::Pending, JobStatus::Running, JobStatus::Paused].map(count);
+        assert_eq!(open, (known[0], known[1], known[2], 0), "open jobs");
+        assert_eq!(stats.next_position, self.witness.next());
+    }
+
     pub(crate) fn is_running(&self) -> bool {
         self.life.as_ref().is_some_and(|life| matches!(life.stage, Stage::Running))
     }
@@ -205,6 +222,7 @@ impl World {
         while self.clients[0].is_waiting() {
             assert!(self.step(), "nobody answers");
         }
+        self.check_counts();
         self.shut_down();
         while self.life.as_ref().is_some_and(|life| !matches!(life.stage, Stage::Ended)) {
             assert!(self.step(), "the engine does not end");
