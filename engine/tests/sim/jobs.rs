@@ -21,7 +21,7 @@ pub(crate) struct Made {
     pub(crate) plan: Plan,
 }
 
-/// Makes the plan of this number. The share `late` of its tasks is of a kind that some engines lack.
+/// Makes the plan of this number. A share `late` of its tasks is of a kind that some engines lack.
 pub(crate) fn make(rng: &mut Rng, number: usize, late: u8) -> Made {
     let mut draft = draft(rng);
     for sketch in draft.tasks.iter_mut().filter(|sketch| sketch.sleeps) {
