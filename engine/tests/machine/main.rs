@@ -15,6 +15,7 @@ mod lifecycle;
 mod losses;
 mod oracle;
 mod plans;
+mod reach;
 mod small;
 mod speed;
 mod table;

@@ -28,7 +28,7 @@ pub(crate) enum Waits {
 
 /// How the last attempt went, as far as retries go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Last {
+pub(crate) enum Last {
     NoFailure,
     Failure,
     /// One that is never retried.
@@ -45,10 +45,10 @@ pub(crate) struct Known {
     pub(crate) waits: Option<Waits>,
     pub(crate) output: Option<Payload>,
     pub(crate) losses: u32,
-    failures: u32,
-    last: Last,
+    pub(crate) failures: u32,
+    pub(crate) last: Last,
     /// It was lost, and the plan wants somebody's consent before it runs again.
-    wants_consent: bool,
+    pub(crate) wants_consent: bool,
 }
 
 const NEW: Known = Known {
@@ -73,7 +73,7 @@ pub(crate) struct Oracle {
     pub(crate) intent: Option<Intent>,
     /// What the failure that is being reported asks for, which no event says.
     pub(crate) asked: Asked,
-    started: bool,
+    pub(crate) started: bool,
     seq: u64,
     time: i64,
     settled: Vec<bool>,

@@ -13,7 +13,7 @@ use crate::walk::{Walk, setting};
 /// How many steps; one more where the random walks are long, too.
 const DEPTH: usize = 4;
 
-const PLAIN: Sketch = Sketch {
+pub(crate) const PLAIN: Sketch = Sketch {
     needs: None,
     takes: Vec::new(),
     on_failure: OnFailure::Fail,
@@ -23,7 +23,7 @@ const PLAIN: Sketch = Sketch {
 };
 
 /// Two tasks in a chain, with the output taken and retries; two beside each other that pause.
-fn drafts() -> [Draft; 3] {
+pub(crate) fn drafts() -> [Draft; 3] {
     let taker = Sketch { takes: vec![(0, false)], ..PLAIN };
     let retried = Sketch { max_attempts: 2, ..PLAIN };
     let pausing = Sketch { on_failure: OnFailure::Pause, on_lost: OnLost::Pause, ..PLAIN };
@@ -36,7 +36,8 @@ fn drafts() -> [Draft; 3] {
     ]
 }
 
-fn asked() -> Vec<Input> {
+/// Every command, for each task where it is of one, and what may happen at any time.
+pub(crate) fn asked(tasks: usize) -> Vec<Input> {
     let skip = |task: Option<usize>| Command::Skip {
         task: task.map(|at| id(&name(at))),
         output: None,
@@ -51,17 +52,16 @@ fn asked() -> Vec<Input> {
         Command::Resume,
         Command::Cancel,
         skip(None),
-        skip(Some(0)),
-        skip(Some(1)),
         Command::Skip { task: Some(id(&name(0))), output: Some(Payload::NULL), cascade: false },
-        remove(0),
-        remove(1),
     ];
+    let of_tasks = (0..tasks).flat_map(|at| [skip(Some(at)), remove(at)]);
     let reports = [Report::Recover, Report::Tick];
-    commands.map(Input::from).into_iter().chain(reports.map(Input::from)).collect()
+    let commands = commands.into_iter().chain(of_tasks).map(Input::from);
+    commands.chain(reports.map(Input::from)).collect()
 }
 
-fn reported(walk: &Walk) -> Vec<Input> {
+/// What the runtime may report now.
+pub(crate) fn reported(walk: &Walk) -> Vec<Input> {
     let now = Timestamp::from_millis(walk.now);
     let mut all = Vec::new();
     for effect in walk.live.effects(now, LossRule::default()) {
@@ -82,7 +82,7 @@ fn reported(walk: &Walk) -> Vec<Input> {
     all.into_iter().map(Input::Report).collect()
 }
 
-fn ends(task: TaskNumber, attempt: u32) -> [Report; 4] {
+pub(crate) fn ends(task: TaskNumber, attempt: u32) -> [Report; 4] {
     let error = || TaskError::new("error", "no");
     let outcomes = [
         Outcome::Completed(Done::default()),
@@ -105,11 +105,12 @@ impl Drop for Path {
 }
 
 fn explore(walk: &Walk, depth: usize, path: &mut Path) -> u64 {
-    let len = asked().len() + reported(walk).len();
+    let tasks = walk.oracle.tasks.len();
+    let len = asked(tasks).len() + reported(walk).len();
     let mut states = 0;
     for at in 0..len {
         // Inputs cannot be copied, so each is made anew.
-        let mut inputs = asked();
+        let mut inputs = asked(tasks);
         inputs.extend(reported(walk));
         let input = inputs.swap_remove(at);
         path.0.push(format!("{input:?}"));

@@ -1,5 +1,7 @@
 //! The project's own commands: `cargo xtask --help`.
 
+mod planted;
+
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -26,6 +28,18 @@ enum Xtask {
         /// Where the random numbers begin; a new place each time by default.
         #[arg(long)]
         seed: Option<u64>,
+        /// Compile for speed.
+        #[arg(long)]
+        release: bool,
+    },
+    /// Every state that small jobs can reach, and every command in each of them.
+    Reach {
+        /// Jobs of so many tasks: 2 or 3.
+        #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(2..=3))]
+        tasks: u8,
+        /// Compile for speed.
+        #[arg(long)]
+        release: bool,
     },
     /// Processes that write a log, killed at random moments.
     Kill {
@@ -93,6 +107,13 @@ enum Xtask {
         #[arg(long)]
         release: bool,
     },
+    /// Faults that are planted in a copy of the tree, each switched on by itself, and the nets that
+    /// are to catch them: at least 95 of a hundred.
+    Planted {
+        /// Plant this one alone.
+        #[arg(long)]
+        only: Option<String>,
+    },
     /// Logs whose power goes between any two operations of the disk: what was not synced is lost,
     /// kept, torn or reordered, and in a quarter of the cases the power goes again meanwhile.
     Crash {
@@ -111,7 +132,8 @@ enum Xtask {
 fn main() -> ExitCode {
     let passed = match Arguments::parse().command {
         Xtask::Slow => slow(),
-        Xtask::Walk { commands, seed } => walk(commands, seed),
+        Xtask::Walk { commands, seed, release } => walk(commands, seed, release),
+        Xtask::Reach { tasks, release } => reach(tasks, release),
         Xtask::Kill { rounds } => kill(rounds),
         Xtask::Race { rounds } => race(rounds),
         Xtask::Shutdown { rounds } => shutdown(rounds),
@@ -121,6 +143,7 @@ fn main() -> ExitCode {
         Xtask::Clients { clients, release } => slow_clients(clients, release),
         Xtask::Ioerr { rounds } => ioerr(rounds),
         Xtask::Crash { images, seed, release } => crash(images, seed, release),
+        Xtask::Planted { only } => planted::planted(only.as_deref()),
         Xtask::Sim { seed: Some(seed), release, .. } => replay(seed, release),
         Xtask::Sim { seconds, seeds, from, release, .. } => {
             let seconds = seconds.or(seeds.is_none().then_some(60));
@@ -134,9 +157,10 @@ fn main() -> ExitCode {
 type Part = (&'static str, fn() -> bool);
 
 fn slow() -> bool {
-    let parts: [Part; 10] = [
+    let parts: [Part; 11] = [
         ("sim", || sim(Some(180), None, None, false)),
-        ("walk", || walk(1_000_000, None)),
+        ("walk", || walk(1_000_000, None, false)),
+        ("reach", || reach(2, false)),
         ("kill", || kill(100)),
         ("ioerr", || ioerr(1)),
         ("race", || race(1_000)),
@@ -160,14 +184,30 @@ fn slow() -> bool {
     failed.is_empty()
 }
 
-fn walk(commands: u64, seed: Option<u64>) -> bool {
+/// A test of the machine, by a part of its name.
+fn machine(name: &str, release: bool) -> Command {
     let mut test = cargo();
-    test.args(["test", "--package", "annals-engine", "--test", "machine", "walk"]);
-    test.args(["--", "--nocapture"]).env("ANNALS_WALK_COMMANDS", commands.to_string());
+    test.args(["test", "--package", "annals-engine", "--test", "machine"]);
+    if release {
+        test.arg("--release");
+    }
+    test.args([name, "--", "--nocapture"]);
+    test
+}
+
+/// Searches all states; the ordinary tests search those of one small plan.
+fn reach(tasks: u8, release: bool) -> bool {
+    let mut test = machine("reach", release);
+    counted("reach", test.env("ANNALS_REACH_TASKS", tasks.to_string()))
+}
+
+fn walk(commands: u64, seed: Option<u64>, release: bool) -> bool {
+    let mut test = machine("walk", release);
+    test.env("ANNALS_WALK_COMMANDS", commands.to_string());
     if let Some(seed) = seed {
         test.env("ANNALS_WALK_SEED", seed.to_string());
     }
-    test.status().is_ok_and(|status| status.success())
+    counted("walk", &mut test)
 }
 
 fn kill(rounds: u32) -> bool {

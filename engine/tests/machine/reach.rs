@@ -1,0 +1,141 @@
+//! Every state that a small job can reach: none is a dead end, and in each of them every command is
+//! answered as the table says, and every report of an attempt that is over changes nothing.
+//!
+//! The ordinary test searches one plan of two tasks; `ANNALS_REACH_TASKS` searches three plans of
+//! two tasks, or of three.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use annals_engine::job::Input;
+use annals_tasks_sdk::plan::{OnFailure, OnLost};
+
+use crate::oracle::{Known, Waits};
+use crate::plans::{Draft, Sketch};
+use crate::small::{PLAIN, asked, drafts, ends, reported};
+use crate::walk::{Walk, setting};
+
+/// A chain with retries and outputs; a fork whose first branch pauses; a join of which one side may
+/// fail, sleeps included.
+fn drafts_of_three() -> [Draft; 3] {
+    let root = Sketch { needs: Some(Vec::new()), ..PLAIN };
+    let retried = Sketch { max_attempts: 2, ..PLAIN };
+    let taker = Sketch { takes: vec![(0, false)], on_lost: OnLost::Fail, ..PLAIN };
+    let pausing = Sketch {
+        needs: Some(vec![0]),
+        on_failure: OnFailure::Pause,
+        on_lost: OnLost::Pause,
+        ..PLAIN
+    };
+    let tolerant = Sketch { on_failure: OnFailure::Continue, ..root.clone() };
+    let sleeper = Sketch { sleeps: true, ..root.clone() };
+    let join = Sketch { needs: Some(vec![0, 1]), ..PLAIN };
+    let beside = Sketch { needs: Some(vec![0]), ..PLAIN };
+    [
+        Draft { tasks: vec![retried, taker, PLAIN], output: None, manual: false },
+        Draft { tasks: vec![root, pausing, beside], output: None, manual: false },
+        Draft { tasks: vec![tolerant, sleeper, join], output: Some((2, false)), manual: true },
+    ]
+}
+
+/// What was searched.
+#[derive(Debug, Default)]
+struct Reached {
+    states: u64,
+    answers: u64,
+}
+
+/// Searches all states, the nearest first, each by the shortest way to it.
+fn reach(draft: Draft) -> Reached {
+    let begin = Walk::of(draft, 1);
+    let mut seen = BTreeSet::from([shape(&begin)]);
+    let mut front = VecDeque::from([begin]);
+    let mut reached = Reached::default();
+    while let Some(walk) = front.pop_front() {
+        reached.states += 1;
+        for (input, late) in inputs(&walk) {
+            let mut next = walk.clone();
+            reached.answers += 1;
+            let told = format!("{input:?}");
+            let changed = next.give(input).is_ok_and(|events| !events.is_empty());
+            assert!(!(late && changed), "{told} came too late");
+            if changed && seen.insert(shape(&next)) {
+                front.push_back(next);
+            }
+        }
+        if let Some(later) = later(&walk)
+            && seen.insert(shape(&later))
+        {
+            front.push_back(later);
+        }
+        walk.clone().must_end();
+    }
+    reached
+}
+
+/// What of a job decides what can come: two jobs of one plan that agree in this have one future,
+/// but for the times and the numbers in it.
+fn shape(walk: &Walk) -> String {
+    let stops = walk.live.live().map(|(_, task)| task.live_attempt().map(|live| live.stop));
+    let stops: Vec<_> = stops.collect();
+    let (oracle, now) = (&walk.oracle, walk.now);
+    let mut times: Vec<i64> = oracle.tasks.iter().filter_map(waits_until).collect();
+    times.sort_unstable();
+    times.dedup();
+    let order = |at: i64| match at {
+        at if at <= now => "due".into(),
+        at => times.binary_search(&at).unwrap_or(0).to_string(),
+    };
+    let of = |task: &Known| {
+        let until = waits_until(task).map(order);
+        let Known { status, life, being_skipped, losses, failures, last, .. } = task;
+        let (kindless, output) = (task.waits == Some(Waits::Kind), task.output.is_some());
+        let consent = task.wants_consent;
+        let waits = format!("{until:?} {kindless} {consent}");
+        format!("{status:?} {life:?} {being_skipped} {waits} {output} {losses} {failures} {last:?}")
+    };
+    let tasks: Vec<String> = oracle.tasks.iter().map(of).collect();
+    let (status, intent, started) = (oracle.status, oracle.intent, oracle.started);
+    format!("{status:?} {intent:?} {started} {stops:?} {tasks:?}")
+}
+
+fn waits_until(task: &Known) -> Option<i64> {
+    match task.waits {
+        Some(Waits::Retry(until) | Waits::Sleep(until)) => Some(until),
+        Some(Waits::Kind) | None => None,
+    }
+}
+
+/// All that can be asked and reported in a state, and whether it comes too late.
+fn inputs(walk: &Walk) -> Vec<(Input, bool)> {
+    let fresh = asked(walk.oracle.tasks.len()).into_iter().chain(reported(walk));
+    let mut inputs: Vec<(Input, bool)> = fresh.map(|input| (input, false)).collect();
+    for (number, task) in walk.live.tasks() {
+        let over = task.attempts().iter().rev().find(|attempt| attempt.outcome.is_some());
+        let late = over.into_iter().flat_map(|attempt| ends(number, attempt.number));
+        inputs.extend(late.map(|report| (report.into(), true)));
+    }
+    inputs
+}
+
+/// The same state when the next time has come that something waits for.
+fn later(walk: &Walk) -> Option<Walk> {
+    walk.live.due()?;
+    let mut later = walk.clone();
+    later.sleep();
+    Some(later)
+}
+
+#[test]
+fn every_state_has_a_way_out_and_answers_as_the_table_says() {
+    let drafts = match setting("ANNALS_REACH_TASKS") {
+        Some(3) => drafts_of_three().to_vec(),
+        Some(_) => drafts().to_vec(),
+        None => drafts()[..1].to_vec(),
+    };
+    for draft in drafts {
+        let Reached { states, answers } = reach(draft);
+        println!("{states} states");
+        println!("answers: {answers} tried, 0 failed");
+        assert!(states > 500, "{states} states");
+    }
+}
