@@ -37,6 +37,8 @@ struct Fault {
     file: String,
     find: String,
     plant: String,
+    /// The net that is cast first, where another would only lose time.
+    first: Option<String>,
 }
 
 /// A net: a test binary, which of its tests, and its settings.
@@ -132,7 +134,9 @@ impl Planted {
     fn try_one(&self, fault: &Fault) -> bool {
         let of_machine = fault.file.starts_with("engine/src/job/");
         let begun = Instant::now();
-        for net in NETS.iter().filter(|net| of_machine || !net.of_machine) {
+        let first = |net: &&Net| fault.first.as_deref() == Some(net.name);
+        let others = NETS.iter().filter(|net| of_machine || !net.of_machine);
+        for net in NETS.iter().filter(first).chain(others.filter(|net| !first(net))) {
             if let Some(sign) = self.cast(net, &fault.name) {
                 let (name, seconds) = (net.name, begun.elapsed().as_secs());
                 println!("{}: caught by {name} after {seconds} s: {sign}", fault.name);
