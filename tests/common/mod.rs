@@ -70,6 +70,11 @@ impl Place {
         Self { dir: tempfile::tempdir().expect("a temporary folder") }
     }
 
+    /// Leaves the folder to whoever wants to look at it.
+    pub(crate) fn keep(self) -> PathBuf {
+        self.dir.keep()
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

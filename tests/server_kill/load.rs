@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::thread::Scope;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -79,21 +79,18 @@ impl<'p> Load<'p> {
         }
     }
 
-    pub(crate) fn begin<'s>(&'s self, scope: &'s Scope<'s, '_>) {
+    /// The clients end when what this gives is dropped, and all that they have asked is answered.
+    pub(crate) fn begin<'s>(&'s self, scope: &'s Scope<'s, '_>) -> Clients<'s> {
         for client in 0..CLIENTS {
             scope.spawn(move || Client::new(self, client).work());
         }
+        Clients(&self.ends)
     }
 
     /// Says where the server is.
     pub(crate) fn reach(&self, server: Option<SocketAddr>) {
         *self.server.lock().unwrap() = server;
         self.moved.notify_all();
-    }
-
-    /// Has the clients end when all that they have asked is answered.
-    pub(crate) fn end(&self) {
-        self.ends.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn progress(&self) -> Progress {
@@ -109,6 +106,15 @@ impl<'p> Load<'p> {
         let server = self.server.lock().unwrap();
         let waited = self.moved.wait_timeout_while(server, PATIENCE, |server| server.is_none());
         waited.unwrap().0.expect("a server is there in time")
+    }
+}
+
+/// Clients at work.
+pub(crate) struct Clients<'l>(&'l AtomicBool);
+
+impl Drop for Clients<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -192,9 +198,10 @@ impl<'l> Client<'l> {
             ("idempotency-key", &*format!("\"{key}\"")),
             ("x-request-id", &key),
         ];
-        let mut tries = 0;
+        let (begun, mut tries) = (Instant::now(), 0);
         let reply: Reply = loop {
             tries += 1;
+            assert!(begun.elapsed() < PATIENCE, "{key} has no answer, tried {tries} times");
             let body = body.to_string();
             let reply = exchange(self.load.address(), "POST", &path, &headers, &body);
             match reply {

@@ -1,44 +1,65 @@
 //! `kill -9` of the real server at any moment, while clients submit and steer jobs: in its start,
-//! in recovery, between a commit and its answer. What was acknowledged is there, what was not is
-//! settled by its key, and nothing that has completed runs again.
+//! in recovery, between a commit and its answer, in its end. What was acknowledged is there, what
+//! was not is settled by its key, and nothing that has completed runs again.
 
 #[path = "../common/mod.rs"]
 mod common;
 mod history;
+mod killer;
 mod load;
 
-use std::process::Stdio;
-use std::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::Place;
 use common::server::Server;
 use fastrand::Rng;
+use killer::Killer;
 use load::Load;
 
-/// How many times the server is killed.
-const KILLS: usize = 50;
-/// Of so many kills one comes before the server has said that it is ready.
-const EARLY_ONE_IN: usize = 4;
+/// How many times servers are killed in all.
+const KILLS: &str = "ANNALS_KILL_ROUNDS";
+/// Where the random numbers begin.
+const SEED: &str = "ANNALS_KILL_SEED";
+/// So many kills a store bears, then all that happened in it is looked at.
+const KILLS_EACH: u64 = 100;
 
 #[test]
 fn what_a_killed_server_has_acknowledged_holds() {
-    let place = Place::new();
+    let (kills, seed) = (number(KILLS, 40), number(SEED, 0x5e2e_4a11));
     // What takes its time comes before the clients.
     common::annals();
-    let load = Load::new(&place);
-    let mut rng = Rng::with_seed(0x5e2e_4a11);
-    let server = std::thread::scope(|scope| {
-        load.begin(scope);
-        for kill in 0..KILLS {
-            if kill % EARLY_ONE_IN == 0 {
-                kill_early(&place, &mut rng);
-            }
-            kill_amid(&place, &load, &mut rng);
+    let mut failed = 0;
+    for begun in (0..kills).step_by(usize::try_from(KILLS_EACH).unwrap()) {
+        let (place, seed, kills) = (Place::new(), seed + begun, KILLS_EACH.min(kills - begun));
+        // What went wrong says so itself.
+        if catch_unwind(AssertUnwindSafe(|| kill_and_look(&place, seed, kills))).is_err() {
+            failed += 1;
+            let kept = place.keep();
+            println!("{SEED}={seed} {KILLS}={kills} has failed; see {}", kept.display());
         }
-        let server = Server::start(&place, &["--allow-shell"]);
+    }
+    println!("kills of a server: {kills} tried, {failed} failed");
+    assert_eq!(failed, 0, "of the stores some have not held what their servers acknowledged");
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    let Ok(number) = std::env::var(name) else { return otherwise };
+    number.parse().unwrap_or_else(|_| panic!("{name} is no number: {number}"))
+}
+
+/// Kills the server of one store again and again, and holds it to what its clients were told.
+fn kill_and_look(place: &Place, seed: u64, kills: u64) {
+    let load = Load::new(place);
+    let (server, told) = std::thread::scope(|scope| {
+        let clients = load.begin(scope);
+        let mut killer = Killer::new(place, &load, Rng::with_seed(seed));
+        for _ in 0..kills {
+            killer.kill_one();
+        }
+        let server = Server::start(place, &["--allow-shell"]);
         load.reach(Some(server.address));
-        load.end();
-        server
+        drop(clients);
+        (server, killer.tell())
     });
     let ledger = load.ledger();
     history::settle(&server, &ledger);
@@ -48,27 +69,6 @@ fn what_a_killed_server_has_acknowledged_holds() {
     let report = place.json(&["verify"]);
     assert_eq!(report["sound"], true, "{report}");
     let unknown = ledger.iter().filter(|deed| deed.tries > 1).count();
-    println!("{KILLS} kills, {} deeds, {unknown} of them tried more than once", ledger.len());
-    assert!(unknown > KILLS / 4, "kills that no client notices prove little: {unknown}");
-}
-
-/// While it opens the store, recovers it, or ends what was left behind.
-fn kill_early(place: &Place, rng: &mut Rng) {
-    let mut command = place.command(&["serve", "--listen", "127.0.0.1:0", "--allow-shell"]);
-    let mut server = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    std::thread::sleep(Duration::from_micros(rng.u64(..250_000)));
-    server.kill().unwrap();
-    server.wait().unwrap();
-}
-
-/// Some way behind the first step that ends, so that every server gets on.
-fn kill_amid(place: &Place, load: &Load, rng: &mut Rng) {
-    let server = Server::start(place, &["--allow-shell"]);
-    let before = load.progress();
-    load.reach(Some(server.address));
-    common::until("a step and an answer", || load.progress().is_beyond(before));
-    std::thread::sleep(Duration::from_micros(rng.u64(..60_000)));
-    // Its drop is the kill.
-    drop(server);
-    load.reach(None);
+    println!("{told}, {} deeds, {unknown} of them tried more than once", ledger.len());
+    assert!(unknown as u64 > kills / 4, "kills that no client notices prove little: {unknown}");
 }

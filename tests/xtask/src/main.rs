@@ -41,11 +41,14 @@ enum Xtask {
         #[arg(long)]
         release: bool,
     },
-    /// Processes that write a log, killed at random moments.
+    /// Processes killed at random moments: servers under load, and writers of a log alone.
     Kill {
-        /// How many to kill in each of the two tests.
-        #[arg(long, default_value_t = 400)]
+        /// How many servers to kill; as many writers, and as many in their first start.
+        #[arg(long, default_value_t = 200)]
         rounds: u32,
+        /// Where the random numbers begin; the same place each time by default.
+        #[arg(long)]
+        seed: Option<u64>,
     },
     /// Requests against each other and against what happens at the same moment.
     Race {
@@ -134,7 +137,7 @@ fn main() -> ExitCode {
         Xtask::Slow => slow(),
         Xtask::Walk { commands, seed, release } => walk(commands, seed, release),
         Xtask::Reach { tasks, release } => reach(tasks, release),
-        Xtask::Kill { rounds } => kill(rounds),
+        Xtask::Kill { rounds, seed } => kill(rounds, seed),
         Xtask::Race { rounds } => race(rounds),
         Xtask::Shutdown { rounds } => shutdown(rounds),
         Xtask::Isolation { release } => isolation(release),
@@ -161,7 +164,7 @@ fn slow() -> bool {
         ("sim", || sim(Some(180), None, None, false)),
         ("walk", || walk(1_000_000, None, false)),
         ("reach", || reach(2, false)),
-        ("kill", || kill(100)),
+        ("kill", || kill(200, None)),
         ("ioerr", || ioerr(1)),
         ("race", || race(1_000)),
         ("shutdown", || shutdown(50)),
@@ -198,7 +201,8 @@ fn machine(name: &str, release: bool) -> Command {
 /// Searches all states; the ordinary tests search those of one small plan.
 fn reach(tasks: u8, release: bool) -> bool {
     let mut test = machine("reach", release);
-    counted("reach", test.env("ANNALS_REACH_TASKS", tasks.to_string()))
+    test.env("ANNALS_REACH_TASKS", tasks.to_string());
+    counted("reach", &mut [test])
 }
 
 fn walk(commands: u64, seed: Option<u64>, release: bool) -> bool {
@@ -207,14 +211,21 @@ fn walk(commands: u64, seed: Option<u64>, release: bool) -> bool {
     if let Some(seed) = seed {
         test.env("ANNALS_WALK_SEED", seed.to_string());
     }
-    counted("walk", &mut test)
+    counted("walk", &mut [test])
 }
 
-fn kill(rounds: u32) -> bool {
-    let mut test = cargo();
-    test.args(["test", "--package", "annals-engine", "--lib", "log::tests::kill"]);
-    test.env("ANNALS_TEST_ROUNDS", rounds.to_string());
-    test.status().is_ok_and(|status| status.success())
+fn kill(rounds: u32, seed: Option<u64>) -> bool {
+    let rounds = rounds.to_string();
+    let mut log = cargo();
+    log.args(["test", "--package", "annals-engine", "--lib", "log::tests::kill"]);
+    log.args(["--", "--nocapture"]).env("ANNALS_TEST_ROUNDS", &rounds);
+    let mut server = cargo();
+    server.args(["test", "--package", "annals-suite", "--test", "server_kill"]);
+    server.args(["--", "--nocapture"]).env("ANNALS_KILL_ROUNDS", &rounds);
+    if let Some(seed) = seed {
+        server.env("ANNALS_KILL_SEED", seed.to_string());
+    }
+    counted("kill", &mut [log, server])
 }
 
 fn race(rounds: u32) -> bool {
@@ -262,7 +273,8 @@ fn ioerr(rounds: u32) -> bool {
     let mut test = cargo();
     test.args(["test", "--package", "annals-engine", "--test", "disk"]);
     test.args(["--", "--nocapture", "--skip", "crash"]);
-    counted("ioerr", test.env("ANNALS_IOERR_ROUNDS", rounds.to_string()))
+    test.env("ANNALS_IOERR_ROUNDS", rounds.to_string());
+    counted("ioerr", &mut [test])
 }
 
 fn crash(images: u64, seed: u64, release: bool) -> bool {
@@ -273,7 +285,8 @@ fn crash(images: u64, seed: u64, release: bool) -> bool {
     }
     test.args(["--", "--nocapture", "crash"]);
     test.env("ANNALS_CRASH_IMAGES", images.to_string());
-    counted("crash", test.env("ANNALS_CRASH_SEED", seed.to_string()))
+    test.env("ANNALS_CRASH_SEED", seed.to_string());
+    counted("crash", &mut [test])
 }
 
 /// Tries seeds of the simulator. The ordinary tests run those that ever failed.
@@ -323,18 +336,20 @@ fn last_line_last(test: &mut Command) -> bool {
 }
 
 /// Runs tests that say `...: 12 tried, 0 failed`, and says the sum in the last line.
-fn counted(name: &str, tests: &mut Command) -> bool {
-    let Ok(mut tests) = tests.stdout(Stdio::piped()).spawn() else { return false };
-    let lines = tests.stdout.take().map(|output| BufReader::new(output).lines());
-    let (mut tried, mut failed) = (0, 0);
-    for line in lines.into_iter().flatten().map_while(Result::ok) {
-        println!("{line}");
-        if let Some(counts) = counts(&line) {
-            tried += counts.0;
-            failed += counts.1;
+fn counted(name: &str, tests: &mut [Command]) -> bool {
+    let (mut tried, mut failed, mut passed) = (0, 0, true);
+    for test in tests {
+        let Ok(mut test) = test.stdout(Stdio::piped()).spawn() else { return false };
+        let lines = test.stdout.take().map(|output| BufReader::new(output).lines());
+        for line in lines.into_iter().flatten().map_while(Result::ok) {
+            println!("{line}");
+            if let Some(counts) = counts(&line) {
+                tried += counts.0;
+                failed += counts.1;
+            }
         }
+        passed &= test.wait().is_ok_and(|status| status.success());
     }
-    let passed = tests.wait().is_ok_and(|status| status.success());
     let outcome = if passed { "passed" } else { "FAILED" };
     println!("{name} {outcome}: {tried} tried, {failed} failed");
     passed && tried > 0
