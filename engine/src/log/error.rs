@@ -38,6 +38,15 @@ pub enum LogError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The store is not where it was opened.
+    #[error(
+        "{} was removed, renamed or replaced while the store was in use, so nothing more is accepted; \
+         put the store back as it was, then start again", .path.display()
+    )]
+    Gone {
+        /// The file that is not there any more.
+        path: PathBuf,
+    },
     /// A later build wrote the store.
     #[error(
         "{} has format {found}, this build reads up to {known}; use a newer build", .path.display()

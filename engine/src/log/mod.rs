@@ -41,7 +41,8 @@ pub use writer::{Committer, Done, Durable, Stopped, Ticket, Worked, Writer, Writ
 ///
 /// Laws, which one suite checks on every store:
 ///
-/// 1. `append` is atomic, and durable when it returns. Positions ascend strictly within and
+/// 1. `append` is atomic, and when it returns durable where the next opening looks for it: not in
+///    a file that was removed, renamed or replaced meanwhile. Positions ascend strictly within and
 ///    across calls and need not be dense; every other order is refused.
 /// 2. A row's values are durable with it. Of a task's values at least the last one is kept.
 /// 3. After a failure of any method the handle is poisoned: every later call is refused, and
@@ -59,6 +60,11 @@ pub trait EventLog: Send {
     fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError>;
     /// Does what makes the next opening fast; for moments in which nothing else is to be done.
     fn idle(&mut self) -> Result<(), LogError>;
+    /// Whether the log is still where it was opened. Asked now and then while nothing is appended,
+    /// which would find out by itself.
+    fn check(&mut self) -> Result<(), LogError> {
+        Ok(())
+    }
     /// A reader of what is durable, which follows the log as it grows.
     fn reader(&self) -> Arc<dyn LogReader>;
     /// Ends the log in good order; readers then answer [`LogError::Closed`].

@@ -22,6 +22,9 @@ const BYTES_MAX: u64 = 1 << 20;
 /// After this long without work the log may do its idle work.
 const IDLE: Duration = Duration::from_secs(1);
 
+/// This often a log is looked after in which nothing happens.
+const CHECKS: Duration = Duration::from_secs(2);
+
 /// Called after each commit, once for each source that had rows in it.
 pub type Done = Arc<dyn Fn(usize, Durable) + Send + Sync>;
 
@@ -313,14 +316,17 @@ impl Committer {
         }
     }
 
-    /// Lets the log do its idle work, once after each commit that was the last for a while.
+    /// Lets the log do its idle work, once after each commit that was the last for a while; later
+    /// on only sees whether it is still there.
     pub fn idle(&mut self) -> Worked {
         let Some(log) = self.log.as_mut() else { return Worked::Ended };
-        if !mem::take(&mut self.restless) {
-            return Worked::Nothing;
-        }
-        match log.idle() {
-            Ok(()) => Worked::Committed,
+        let (done, worked) = if mem::take(&mut self.restless) {
+            (log.idle(), Worked::Committed)
+        } else {
+            (log.check(), Worked::Nothing)
+        };
+        match done {
+            Ok(()) => worked,
             Err(error) => self.fail(error),
         }
     }
@@ -376,16 +382,13 @@ impl Committer {
         }
     }
 
-    /// Waits for work; says no when there was none for a while and the log is restless.
+    /// Waits for work; says no when there was none for a while.
     fn rest(&self) -> bool {
         let queue = self.shared.queue();
         let bored = |queue: &mut Queue| queue.items.is_empty() && matches!(queue.end, End::Open);
-        if self.restless {
-            let waited = self.shared.wake.wait_timeout_while(queue, IDLE, bored);
-            return !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out();
-        }
-        drop(self.shared.wake.wait_while(queue, bored));
-        true
+        let a_while = if self.restless { IDLE } else { CHECKS };
+        let waited = self.shared.wake.wait_timeout_while(queue, a_while, bored);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 }
 

@@ -26,6 +26,17 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Folder(OwnedFd);
 
+/// Whether a file's disk has room for so many bytes more, apart from those that are reserved.
+pub(super) fn room_for(file: &File, bytes: u64, reserve: u64) -> io::Result<()> {
+    let disk = fs::fstatvfs(file)?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    // Some disks do not say how large they are.
+    if disk.f_blocks == 0 || free >= reserve.saturating_add(bytes) {
+        return Ok(());
+    }
+    Err(io::ErrorKind::StorageFull.into())
+}
+
 /// Which file of its folder an open one was when it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Inode(u64);

@@ -11,6 +11,9 @@
 //! `TIME mark F STDOUT STDERR` says how many bytes of each stream came before it; where fewer
 //! are there, the others were dropped.
 //!
+//! On a disk that is nearly full the logs give way: what is left is for the event log, without
+//! which nothing goes on.
+//!
 //! Nothing here is synced to the disk: a power failure may cost the last seconds of a log. And
 //! nothing below the folder of all logs is a link that is followed: whoever runs as the engine's
 //! user may put one there.
@@ -41,15 +44,20 @@ pub(crate) use layer::is_watched;
 pub use layer::{StepLogLayer, layer};
 pub use read::{Entry, Extent, Part, Raw};
 pub use write::AttemptLog;
+use write::Bounds;
 
 /// How much of an attempt's output is kept, unless a setting says otherwise: 16 MiB.
 pub const BUDGET: u64 = 16 * 1024 * 1024;
+
+/// How much of the disk step logs leave to the event log, unless a setting says otherwise: 16 MiB.
+pub const RESERVE: u64 = 16 * 1024 * 1024;
 
 /// The step logs below a folder.
 #[derive(Debug, Clone)]
 pub struct StepLogs {
     folder: Arc<Path>,
     budget: u64,
+    reserve: u64,
     growth: Arc<Growth>,
 }
 
@@ -83,12 +91,26 @@ impl StepLogs {
     /// The logs below `folder`, which need not exist. Each keeps about `budget` bytes of what
     /// its attempt writes; see [`BUDGET`].
     pub fn new(folder: impl Into<PathBuf>, budget: u64) -> Self {
-        Self { folder: folder.into().into(), budget, growth: Arc::default() }
+        Self { folder: folder.into().into(), budget, reserve: RESERVE, growth: Arc::default() }
+    }
+
+    /// Leaves so many bytes of the disk free, instead of [`RESERVE`]: what is written when there are
+    /// no more is dropped, and told as dropped.
+    #[must_use]
+    pub fn leaving(mut self, reserve: u64) -> Self {
+        self.reserve = reserve;
+        self
     }
 
     /// Begins the log of an attempt. Makes no file.
     pub fn open(&self, attempt: &AttemptId) -> AttemptLog {
-        AttemptLog::new(self.place(attempt.into()), self.budget, Arc::clone(&self.growth), attempt)
+        let (place, growth) = (self.place(attempt.into()), Arc::clone(&self.growth));
+        AttemptLog::new(
+            place,
+            Bounds { budget: self.budget, reserve: self.reserve },
+            growth,
+            attempt,
+        )
     }
 
     /// Reads the bytes as they were written. A log without a file is empty.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use annals_tasks_sdk::{AttemptId, Stream};
 use jiff::Timestamp;
 
-use super::files::{Place, segment};
+use super::files::{Place, room_for, segment};
 use super::growth::Growth;
 use super::line::{self, PIECE_MAX, Positions, Text};
 use super::{layer, pack};
@@ -32,9 +32,18 @@ pub struct AttemptLog(Arc<Shared>);
 #[derive(Debug)]
 pub(super) struct Shared {
     place: Place,
-    budget: u64,
+    bounds: Bounds,
     growth: Arc<Growth>,
     state: Mutex<State>,
+}
+
+/// What a log may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// How many bytes of an attempt's output are kept.
+    pub(super) budget: u64,
+    /// How many bytes of the disk are left to others.
+    pub(super) reserve: u64,
 }
 
 #[derive(Debug, Default)]
@@ -69,8 +78,13 @@ struct Segment {
 }
 
 impl AttemptLog {
-    pub(super) fn new(place: Place, budget: u64, growth: Arc<Growth>, attempt: &AttemptId) -> Self {
-        let shared = Shared { place, budget, growth, state: Mutex::default() };
+    pub(super) fn new(
+        place: Place,
+        bounds: Bounds,
+        growth: Arc<Growth>,
+        attempt: &AttemptId,
+    ) -> Self {
+        let shared = Shared { place, bounds, growth, state: Mutex::default() };
         let log = Self(Arc::new(shared));
         layer::register(attempt, &log);
         log
@@ -125,7 +139,7 @@ impl AttemptLog {
             state.segment.file = None;
             if state.taken != [0, 0] {
                 // An unpacked log is read as well.
-                let _ = pack::pack(&self.0.place);
+                let _ = pack::pack(&self.0.place, self.0.bounds.reserve);
             }
         }
         let open = state.mid_line.iter().filter(|open| **open).count() as u64;
@@ -174,7 +188,7 @@ impl AttemptLog {
         let stored = (state.gathered.len() - before) as u64;
         state.segment.bytes += length.max(stored / FILE_FACTOR);
         let share = if state.tail.is_empty() { 2 } else { 2 * SEGMENTS };
-        let full = state.segment.bytes >= self.0.budget / share;
+        let full = state.segment.bytes >= self.0.bounds.budget / share;
         if full || state.gathered.len() >= GATHER {
             self.flush(state, now);
         }
@@ -223,6 +237,7 @@ impl AttemptLog {
             state.segment.file = Some(self.create(state.tail.back().copied())?);
         }
         let Some(file) = &mut state.segment.file else { return Ok(()) };
+        room_for(file, (mark.len() + state.gathered.len()) as u64, self.0.bounds.reserve)?;
         file.write_all(&mark)?;
         file.write_all(&state.gathered)?;
         state.segment.length += (mark.len() + state.gathered.len()) as u64;

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use annals_engine::steplog::{BUDGET, Entry, Filter, Part, StepLogs, layer};
-use annals_tasks_sdk::Stream;
+use annals_tasks_sdk::{AttemptId, Stream};
 use tracing_subscriber::layer::SubscriberExt;
 
 use crate::support::{Begun, all, attempt, begin, files, lines, only};
@@ -207,6 +207,28 @@ fn what_cannot_be_stored_is_told_as_dropped() {
     let entries: Vec<Entry> =
         logs.entries((&id).into(), all()).unwrap().map(Result::unwrap).collect();
     assert_eq!(lines(&entries), ["gap 5", "kept"]);
+}
+
+#[test]
+fn a_disk_that_is_nearly_full_is_left_to_the_event_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let id = attempt(9);
+    let roomy = StepLogs::new(folder.path(), BUDGET).leaving(0);
+    let log = roomy.open(&id);
+    let text = b"a line\n".repeat(10_000);
+    log.write(Stream::Stdout, &text);
+    // No disk has so much.
+    let tight = StepLogs::new(folder.path(), BUDGET).leaving(u64::MAX);
+    let other = AttemptId { attempt: 3, ..id.clone() };
+    let dropped = tight.open(&other);
+    dropped.write(Stream::Stderr, &text);
+    assert_eq!(dropped.finish().bytes, text.len() as u64, "what was dropped is counted");
+    let nothing = roomy.read((&other).into(), all()).unwrap();
+    assert_eq!(nothing.bytes().count(), 0);
+    assert_eq!(log.finish().bytes, text.len() as u64);
+    let mut kept = Vec::new();
+    roomy.read((&id).into(), all()).unwrap().read_to_end(&mut kept).unwrap();
+    assert_eq!(kept, text);
 }
 
 #[test]

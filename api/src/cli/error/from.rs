@@ -45,7 +45,7 @@ fn log_code(error: &LogError) -> &'static str {
         LogError::Newer { .. } => "store_newer",
         LogError::Damaged(_) => "store_damaged",
         LogError::NotAStore { .. } => "not_a_store",
-        LogError::Missing { .. } => "no_store",
+        LogError::Missing { .. } | LogError::Gone { .. } => "no_store",
         _ => "unreachable",
     }
 }

@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
@@ -143,12 +144,46 @@ impl Volume {
         }
     }
 
+    /// Keeps an eye on a file of the machine. A disk in its place loses no file behind the back of
+    /// its store.
+    pub(super) fn anchor(&self, path: &Path) -> io::Result<Option<Anchor>> {
+        match &self.0 {
+            None => Ok(Some(Anchor { file: File::open(path)?, path: path.into() })),
+            Some(_) => Ok(None),
+        }
+    }
+
     pub(super) fn lock(&self, path: &Path) -> io::Result<Option<Hold>> {
         match &self.0 {
             None => lock(path),
             Some(disk) => disk.lock(path),
         }
     }
+}
+
+/// Tells whether an open file still has its name. What is written to one that was removed works,
+/// and is gone when it is closed.
+#[derive(Debug)]
+pub(super) struct Anchor {
+    file: File,
+    path: PathBuf,
+}
+
+impl Anchor {
+    /// Whether whoever opens the path gets this file. Both are asked anew: there are disks on which
+    /// a file's number does not stay.
+    pub(super) fn holds(&self) -> io::Result<bool> {
+        let named = match fs::metadata(&self.path) {
+            Err(error) if is_missing(&error) => return Ok(false),
+            other => other?,
+        };
+        let open = self.file.metadata()?;
+        Ok((named.dev(), named.ino()) == (open.dev(), open.ino()))
+    }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// Locks a file of the machine, and writes into it who has it.

@@ -10,7 +10,7 @@ use ::redb::{Database, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, Read
 use ::redb::{TableDefinition, WriteTransaction};
 use annals_tasks_sdk::JobId;
 
-use super::disk::Volume;
+use super::disk::{Anchor, Volume};
 use super::file::{self, Notify, Trouble, damaged, guard, io_error};
 use crate::job::ValueDigest;
 use crate::log::error::undecodable;
@@ -45,6 +45,8 @@ struct Files {
     firsts: Vec<Position>,
     /// None once the log is closed.
     active: Option<Database>,
+    /// Of the last file.
+    anchor: Option<Anchor>,
 }
 
 /// The path of the file that begins at `first`.
@@ -107,8 +109,9 @@ impl Records {
         };
         let path = file(&folder, first);
         let active = file::open(&volume, &path, cache / 2, &notify)?;
+        let anchor = volume.anchor(&path).map_err(|error| io_error(&path, error))?;
         let next = guard(&path, || last(&active.begin_read()?, &path))?.unwrap_or(first);
-        let files = RwLock::new(Files { firsts, active: Some(active) });
+        let files = RwLock::new(Files { firsts, active: Some(active), anchor });
         let (next, open) = (AtomicU64::new(next.0), Mutex::default());
         Ok(Self { volume, folder, cache, notify, next, files, open })
     }
@@ -157,8 +160,22 @@ impl Records {
             put_rows(transaction, rows)?;
             put_values(transaction, rows)
         })?;
+        // What was written is durable where it is. It must also be where the next start looks.
+        self.in_place()?;
         self.next.store(last.end().0, Ordering::Release);
         Ok(())
+    }
+
+    /// Whether the last file still has its name.
+    pub(super) fn in_place(&self) -> Result<(), LogError> {
+        let files = self.files();
+        let Some(anchor) = &files.anchor else { return Ok(()) };
+        let path = || file(&self.folder, files.firsts.last().copied().unwrap_or_default());
+        match anchor.holds() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(LogError::Gone { path: path() }),
+            Err(error) => Err(io_error(&path(), error)),
+        }
     }
 
     /// Makes a commit after which a crash needs no repair.
@@ -175,10 +192,12 @@ impl Records {
         create(&self.volume, &self.folder, next)?;
         let path = file(&self.folder, next);
         let active = file::open(&self.volume, &path, self.cache / 2, &self.notify)?;
+        let anchor = self.volume.anchor(&path).map_err(|error| io_error(&path, error))?;
         let mut files = self.files_mut();
         let path = file(&self.folder, files.firsts.last().copied().unwrap_or_default());
         let closed = files.active.replace(active).ok_or(LogError::Closed)?;
         files.firsts.push(next);
+        files.anchor = anchor;
         guard(&path, || Ok(closed.close()?))
     }
 

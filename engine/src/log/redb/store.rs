@@ -184,14 +184,19 @@ impl EventLog for RedbLog {
         })
     }
 
+    fn check(&mut self) -> Result<(), LogError> {
+        self.write(|log| log.store.records.in_place())
+    }
+
     fn reader(&self) -> Arc<dyn LogReader> {
         self.store.clone()
     }
 
     fn close(mut self: Box<Self>) -> Result<(), LogError> {
         self.write(|log| {
+            let placed = log.store.records.in_place();
             let records = log.store.records.close();
-            log.store.views.close().and(records)
+            log.store.views.close().and(records).and(placed)
         })
     }
 }

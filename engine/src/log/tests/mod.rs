@@ -4,6 +4,7 @@ mod codec;
 mod conformance;
 mod damage;
 mod golden;
+mod gone;
 mod history;
 mod keys;
 mod kill;
