@@ -13,7 +13,10 @@ use crate::{nothing, shown, submit, unfit};
 
 const DATA: &str = "annals-data";
 
-const WAYS: [(&str, fn(&Path, &Path)); 3] = [
+/// What is done with the data, given another name for it.
+type TakeAway = fn(&Path, &Path);
+
+const WAYS: [(&str, TakeAway); 3] = [
     ("removed", |data, _| fs::remove_dir_all(data).unwrap()),
     ("moved", |data, away| fs::rename(data, away).unwrap()),
     ("replaced", |data, away| {

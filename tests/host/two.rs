@@ -72,6 +72,7 @@ fn of_many_first_starts_one_makes_the_store() {
             refused == 5
         });
         let server = children.pop().expect("one has the store");
+        place.wait_for("annals-data/server");
         crate::common::signal(&server, rustix::process::Signal::TERM);
         finish(server).expect(0);
         let report = place.json(&["verify"]);

@@ -40,8 +40,9 @@ pub enum LogError {
     },
     /// The store is not where it was opened.
     #[error(
-        "{} was removed, renamed or replaced while the store was in use, so nothing more is accepted; \
-         put the store back as it was, then start again", .path.display()
+        "{} was removed, renamed or replaced while the store was in use, so nothing more is \
+         accepted; put the store back as it was, then start again",
+        .path.display()
     )]
     Gone {
         /// The file that is not there any more.

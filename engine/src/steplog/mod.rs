@@ -94,8 +94,8 @@ impl StepLogs {
         Self { folder: folder.into().into(), budget, reserve: RESERVE, growth: Arc::default() }
     }
 
-    /// Leaves so many bytes of the disk free, instead of [`RESERVE`]: what is written when there are
-    /// no more is dropped, and told as dropped.
+    /// Leaves so many bytes of the disk free, instead of [`RESERVE`]: what is written when there
+    /// are no more is dropped, and told as dropped.
     #[must_use]
     pub fn leaving(mut self, reserve: u64) -> Self {
         self.reserve = reserve;
