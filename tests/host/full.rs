@@ -91,8 +91,9 @@ fn a_full_disk_costs_nothing_that_was_acknowledged() {
     let mut accepted = vec![submit(&server, &talks)];
     accepted.push(submit(&server, &nothing("before")));
     accepted.extend(submit_until_refused(&server, &disk));
-    let full = unfit(&server).expect("it is unfit");
-    assert!(full["detail"].to_string().contains("no space is left for"), "{full}");
+    let (detail, code) = unfit(&server).expect("it is unfit");
+    assert!(code == "engine_failed" && detail.contains("no space is left for"), "{code}: {detail}");
+    server.get("/livez").expect(503);
     // What is not known to be durable is not acknowledged, and what is durable can be read.
     server.post(&format!("/api/v1/jobs/{}/cancel", accepted[0]), &json!({})).expect(503);
     server.signal(Signal::TERM);

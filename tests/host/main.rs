@@ -54,16 +54,14 @@ fn outcomes(job: &Value, task: usize) -> Vec<&str> {
     attempts.map(|attempt| attempt["outcome"].as_str().unwrap_or("none")).collect()
 }
 
-/// What makes the server unfit; nothing while it is well. Being unfit is also being worth a
-/// restart.
-fn unfit(server: &Server) -> Option<Value> {
+/// What makes the server unfit: the detail of the first reason, and its code. Nothing while it is
+/// well.
+fn unfit(server: &Server) -> Option<(String, String)> {
     let ready = server.get("/readyz");
     if ready.status == 200 {
         return None;
     }
-    let ready = ready.expect(503).json();
-    let reasons = ready["reasons"].as_array().expect("reasons").iter();
-    let failed = reasons.clone().find(|reason| reason["code"] == "engine_failed")?;
-    server.get("/livez").expect(503);
-    Some(failed.clone())
+    let reason = ready.expect(503).json()["reasons"][0].clone();
+    let text = |name: &str| reason[name].as_str().expect("a text").to_owned();
+    Some((text("detail"), text("code")))
 }

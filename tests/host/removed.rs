@@ -7,8 +7,8 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
+use crate::common::Place;
 use crate::common::server::Server;
-use crate::common::{Place, until};
 use crate::{nothing, shown, submit, unfit};
 
 const DATA: &str = "annals-data";
@@ -38,8 +38,10 @@ fn nothing_is_acknowledged_without_the_data() {
         take_away(&data, &away);
         let refused = server.post("/api/v1/jobs", &nothing("after")).expect(503).json();
         assert_eq!(refused["code"], "outcome_unknown", "{how}: {refused}");
-        let reason = unfit(&server).unwrap_or_else(|| panic!("{how}, and it is well"));
-        says_so(&reason["detail"].to_string());
+        let (detail, code) = unfit(&server).unwrap_or_else(|| panic!("{how}, and it is well"));
+        assert_eq!(code, "engine_failed", "{how}");
+        says_so(&detail);
+        server.get("/livez").expect(503);
         // And so it stays.
         server.post("/api/v1/jobs", &nothing("later")).expect(503);
         server.signal(Signal::TERM);
@@ -58,18 +60,24 @@ fn nothing_is_acknowledged_without_the_data() {
 }
 
 #[test]
-fn a_server_at_rest_finds_out_that_its_data_is_gone() {
+fn a_server_at_rest_says_that_its_data_is_gone() {
     for (how, take_away) in WAYS {
         let place = Place::new();
         let server = Server::start(&place, &[]);
         assert_eq!(unfit(&server), None);
-        take_away(&place.path(DATA), &place.path("away"));
-        let mut reason = None;
-        until(how, || {
-            reason = unfit(&server);
-            reason.is_some()
-        });
-        says_so(&reason.unwrap()["detail"].to_string());
+        let (data, away) = (place.path(DATA), place.path("away"));
+        take_away(&data, &away);
+        let (detail, code) = unfit(&server).unwrap_or_else(|| panic!("{how}, and it is well"));
+        assert_eq!(code, "store_gone", "{how}");
+        says_so(&detail);
+        if how == "moved" {
+            // What is put back was never gone.
+            fs::rename(&away, &data).unwrap();
+            assert_eq!(unfit(&server), None);
+            let job = submit(&server, &nothing("again"));
+            assert_eq!(shown(&server, &job)["status"], "completed");
+            server.end();
+        }
     }
 }
 

@@ -41,7 +41,8 @@ async fn live(State(state): State<AppState>) -> Response {
 /// Whether clients should be sent here.
 ///
 /// 503 while the store is opened, repaired and recovered, with how far that is; when a write has
-/// failed; when the disk is nearly full; and when the server is about to end.
+/// failed; when the store is not where it was; when the disk is nearly full; and when the server is
+/// about to end.
 #[utoipa::path(get, path = "/readyz", operation_id = "isReady", tag = "server", responses(
     (status = 200, description = "They should", body = Health),
     (status = 503, description = "They should not, and why", body = Health),
@@ -68,11 +69,13 @@ async fn readiness(state: &AppState) -> Response {
             vec![reason("stopping", "the server is about to end; jobs go on at the next start")]
         }
         Phase::Ready(engine) => {
+            let gone = store_is_gone(engine).await;
             let disk = match &state.settings().disk {
-                Some(disk) => disk_is_short(disk).await,
-                None => None,
+                // Of a folder that is gone nobody knows which disk it is on.
+                Some(disk) if gone.is_none() => disk_is_short(disk).await,
+                _ => None,
             };
-            engine_failed(engine).into_iter().chain(disk).collect()
+            engine_failed(engine).into_iter().chain(gone).chain(disk).collect()
         }
     };
     answer(&phase, reasons)
@@ -106,6 +109,13 @@ fn engine_failed(engine: &annals_engine::Engine) -> Option<Reason> {
     engine.health().err().map(|error| reason("engine_failed", error.to_string()))
 }
 
+/// The next commit would find that out; a server with nothing to do finds it out here.
+async fn store_is_gone(engine: &annals_engine::Engine) -> Option<Reason> {
+    let reader = engine.reader();
+    let gone = in_time(move || reader.in_place()).await?.err()?;
+    Some(reason("store_gone", gone.to_string()))
+}
+
 async fn disk_is_short(disk: &DiskWatch) -> Option<Reason> {
     let folder = disk.folder.display();
     match free_bytes(disk.folder.clone()).await {
@@ -121,10 +131,15 @@ async fn disk_is_short(disk: &DiskWatch) -> Option<Reason> {
     }
 }
 
-/// How many bytes this process may still write in a folder. A disk that hangs, as one on the
-/// network may, takes the time of a thread, not that of requests.
+/// How many bytes this process may still write in a folder.
 pub(super) async fn free_bytes(folder: PathBuf) -> Option<u64> {
-    let ask = tokio::task::spawn_blocking(move || rustix::fs::statvfs(&folder));
-    let found = tokio::time::timeout(DISK_PATIENCE, ask).await.ok()?.ok()?.ok()?;
+    let found = in_time(move || rustix::fs::statvfs(&folder)).await?.ok()?;
     Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// Asks a disk. One that hangs, as one on the network may, takes the time of a thread, not that of
+/// requests.
+async fn in_time<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let asked = tokio::task::spawn_blocking(ask);
+    tokio::time::timeout(DISK_PATIENCE, asked).await.ok()?.ok()
 }

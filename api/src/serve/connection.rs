@@ -28,6 +28,28 @@ use super::watch::{Look, Order, Patience, Watch};
 /// The longest head of a request, in bytes; longer ones are answered 431.
 const HEAD_MAX: usize = 64 << 10;
 
+/// So long a peer that is late is listened to once more: where this process did not run for a
+/// while, what the peer has sent in time was not seen yet.
+const LAST_LOOK: Duration = Duration::from_millis(20);
+
+/// When a connection is let go of.
+#[derive(Default)]
+struct LastLook {
+    /// The time that its peer has missed, and the end of the last look at it.
+    ends: Option<(Instant, Instant)>,
+}
+
+impl LastLook {
+    /// When to let go of a peer that had to say something by then.
+    fn end(&mut self, late: Instant, now: Instant) -> Instant {
+        match self.ends {
+            _ if now < late => late,
+            Some((missed, end)) if missed == late => end,
+            _ => self.ends.insert((late, now + LAST_LOOK)).1,
+        }
+    }
+}
+
 /// Serves one connection.
 pub(super) async fn serve<S>(
     stream: S,
@@ -48,6 +70,7 @@ pub(super) async fn serve<S>(
     builder.header_read_timeout(None).max_buf_size(HEAD_MAX);
     let mut connection = pin!(builder.serve_connection(io, service));
     let mut timer = pin!(sleep_until(Instant::now() + patience.header));
+    let mut last = LastLook::default();
     poll_fn(|context| {
         loop {
             if let Poll::Ready(ended) = connection.as_mut().poll(context) {
@@ -56,7 +79,7 @@ pub(super) async fn serve<S>(
                 }
                 return Poll::Ready(());
             }
-            match watched(&watch, &patience, timer.as_mut(), context) {
+            match watched(&watch, &patience, timer.as_mut(), &mut last, context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Order::Leave) => return Poll::Ready(()),
                 Poll::Ready(Order::Finish) => connection.as_mut().graceful_shutdown(),
@@ -74,16 +97,21 @@ fn watched(
     watch: &Watch,
     patience: &Patience,
     mut timer: Pin<&mut Sleep>,
+    last: &mut LastLook,
     context: &mut Context<'_>,
 ) -> Poll<Order> {
     loop {
         match watch.look(patience, context.waker()) {
             Look::Ordered(order) => return Poll::Ready(order),
             Look::Later => return Poll::Pending,
-            Look::At(late) if Instant::now() >= late => return Poll::Ready(Order::Leave),
             Look::At(late) => {
-                if timer.deadline() > late || timer.is_elapsed() {
-                    timer.as_mut().reset(late);
+                let now = Instant::now();
+                let end = last.end(late, now);
+                if now >= end {
+                    return Poll::Ready(Order::Leave);
+                }
+                if timer.deadline() > end || timer.is_elapsed() {
+                    timer.as_mut().reset(end);
                 }
                 if timer.as_mut().poll(context).is_pending() {
                     return Poll::Pending;

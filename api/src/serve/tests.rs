@@ -118,6 +118,16 @@ async fn who_says_nothing_has_the_time_of_a_head() {
     assert_eq!(Client::connect().ends().await, 10);
 }
 
+/// A process that was stopped finds the time over, and has not seen yet what came in time.
+#[tokio::test(start_paused = true)]
+async fn who_is_late_is_listened_to_once_more() {
+    let mut client = Client::connect();
+    tokio::time::sleep(PATIENCE.header + Duration::from_millis(10)).await;
+    client.get("/").await;
+    client.hears("hello").await;
+    assert_eq!(client.ends().await, 40);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_first_line_and_headers_must_come_in_time() {
     for text in ["GET /aaaaaaaaaaaaaaaaaaaaaaaaaa", "GET / HTTP/1.1\r\nhost: aaaaaaaaaaaaaaaaa"] {

@@ -60,11 +60,6 @@ pub trait EventLog: Send {
     fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError>;
     /// Does what makes the next opening fast; for moments in which nothing else is to be done.
     fn idle(&mut self) -> Result<(), LogError>;
-    /// Whether the log is still where it was opened. Asked now and then while nothing is appended,
-    /// which would find out by itself.
-    fn check(&mut self) -> Result<(), LogError> {
-        Ok(())
-    }
     /// A reader of what is durable, which follows the log as it grows.
     fn reader(&self) -> Arc<dyn LogReader>;
     /// Ends the log in good order; readers then answer [`LogError::Closed`].
@@ -77,6 +72,11 @@ pub trait LogReader: Send + Sync {
     fn next_position(&self) -> Position;
     /// Up to and including which position the views reflect the records; 0 for none.
     fn viewed(&self) -> Position;
+    /// Whether the log is still where the next opening looks for it. The next append finds out by
+    /// itself.
+    fn in_place(&self) -> Result<(), LogError> {
+        Ok(())
+    }
     /// The row that holds the event at `position`.
     fn row(&self, position: Position) -> Result<Option<ReadRow>, LogError>;
     /// The link of the row that begins at `position`. A store that can look at a header alone

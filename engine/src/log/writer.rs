@@ -22,9 +22,6 @@ const BYTES_MAX: u64 = 1 << 20;
 /// After this long without work the log may do its idle work.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// This often a log is looked after in which nothing happens.
-const CHECKS: Duration = Duration::from_secs(2);
-
 /// Called after each commit, once for each source that had rows in it.
 pub type Done = Arc<dyn Fn(usize, Durable) + Send + Sync>;
 
@@ -316,17 +313,14 @@ impl Committer {
         }
     }
 
-    /// Lets the log do its idle work, once after each commit that was the last for a while; later
-    /// on only sees whether it is still there.
+    /// Lets the log do its idle work, once after each commit that was the last for a while.
     pub fn idle(&mut self) -> Worked {
         let Some(log) = self.log.as_mut() else { return Worked::Ended };
-        let (done, worked) = if mem::take(&mut self.restless) {
-            (log.idle(), Worked::Committed)
-        } else {
-            (log.check(), Worked::Nothing)
-        };
-        match done {
-            Ok(()) => worked,
+        if !mem::take(&mut self.restless) {
+            return Worked::Nothing;
+        }
+        match log.idle() {
+            Ok(()) => Worked::Committed,
             Err(error) => self.fail(error),
         }
     }
@@ -382,13 +376,16 @@ impl Committer {
         }
     }
 
-    /// Waits for work; says no when there was none for a while.
+    /// Waits for work; says no when there was none for a while and the log is restless.
     fn rest(&self) -> bool {
         let queue = self.shared.queue();
         let bored = |queue: &mut Queue| queue.items.is_empty() && matches!(queue.end, End::Open);
-        let a_while = if self.restless { IDLE } else { CHECKS };
-        let waited = self.shared.wake.wait_timeout_while(queue, a_while, bored);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+        if self.restless {
+            let waited = self.shared.wake.wait_timeout_while(queue, IDLE, bored);
+            return !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out();
+        }
+        drop(self.shared.wake.wait_while(queue, bored));
+        true
     }
 }
 

@@ -58,8 +58,9 @@ impl FromQuery for Wish {
 /// some to keep within its budget, a note in brackets stands for them. `X-Annals-Log-Next` is what
 /// to give as `after` to go on behind the answer; `X-Annals-Log-Complete` says whether the attempt
 /// is over, so that there will be nothing more; `X-Annals-Log-Attempt` which attempt it is. If
-/// something is missing that the attempt has written, because its log is damaged or was lost with
-/// the power, a note at the end says so, and `X-Annals-Log-Missing` how many bytes.
+/// something is missing that the attempt has written, because its log is damaged, was lost with the
+/// power, or found no room on the disk, a note at the end says so, and `X-Annals-Log-Missing` how
+/// many bytes.
 ///
 /// With `Accept: text/event-stream` each line comes as it is written, in a frame `line` with
 /// `{"time", "stream", "text"}`, and `"partial": true` where the line goes on with the next one of

@@ -184,10 +184,6 @@ impl EventLog for RedbLog {
         })
     }
 
-    fn check(&mut self) -> Result<(), LogError> {
-        self.write(|log| log.store.records.in_place())
-    }
-
     fn reader(&self) -> Arc<dyn LogReader> {
         self.store.clone()
     }
@@ -217,6 +213,10 @@ impl LogReader for Store {
 
     fn viewed(&self) -> Position {
         self.views.viewed()
+    }
+
+    fn in_place(&self) -> Result<(), LogError> {
+        self.records.in_place()
     }
 
     fn row(&self, position: Position) -> Result<Option<ReadRow>, LogError> {
