@@ -168,7 +168,7 @@ fn main() -> ExitCode {
 type Part = (&'static str, fn() -> bool);
 
 fn slow() -> bool {
-    let parts: [Part; 11] = [
+    let parts: [Part; 12] = [
         ("sim", || sim(Some(180), None, None, false)),
         ("walk", || walk(1_000_000, None, false)),
         ("reach", || reach(2, false)),
