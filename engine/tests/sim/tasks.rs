@@ -1,7 +1,7 @@
 //! What tasks do in a simulated world: they succeed, fail, panic, hang, ignore that they are to
 //! stop, and end late. What each does is up to the seed, the job, the task and the attempt.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -47,7 +47,8 @@ pub(crate) struct Ledger(Mutex<Book>);
 struct Book {
     /// Since somebody looked.
     calls: Vec<Call>,
-    called: BTreeSet<Name>,
+    /// Every call there was, and when it began.
+    called: BTreeMap<Name, i64>,
     gave: BTreeMap<Name, Payload>,
     /// Tasks whose code runs, or stands where an engine left it.
     inside: BTreeMap<(JobId, u32), u32>,
@@ -71,11 +72,21 @@ impl Ledger {
         self.book().gave.get(attempt).cloned()
     }
 
-    fn enter(self: &Arc<Self>, cx: &TaskContext) -> Inside {
+    /// When an attempt began, if it did, by the time that has passed.
+    pub(crate) fn began(&self, attempt: &Name) -> Option<i64> {
+        self.book().called.get(attempt).copied()
+    }
+
+    /// How many attempts are inside their task's code.
+    pub(crate) fn inside(&self) -> usize {
+        self.book().inside.len()
+    }
+
+    fn enter(self: &Arc<Self>, cx: &TaskContext, now: i64) -> Inside {
         let AttemptId { job, number, attempt, .. } = *cx.attempt();
         let name = (job, number, attempt);
         let mut book = self.book();
-        if !book.called.insert(name) {
+        if book.called.insert(name, now).is_some() {
             book.faults.push(format!("{name:?} was called twice"));
         }
         if let Some(other) = book.inside.insert((job, number), attempt) {
@@ -221,7 +232,7 @@ impl Work {
 #[async_trait]
 impl Handler for Work {
     async fn call(&self, cx: TaskContext, _input: Payload) -> TaskResult<Done> {
-        let _inside = self.ledger.enter(&cx);
+        let _inside = self.ledger.enter(&cx, self.clock.passed());
         let mut rng = self.rng(&cx);
         let calm = *self.calm.borrow();
         let deed = if calm { Deed::Steps(1, WORK_MAX) } else { Deed::any(&mut rng) };

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use crate::run::{Until, many, seed};
 
 /// How many seeds the ordinary test tries.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 40;
 /// How many seeds are run twice.
-const TWICE: u64 = 24;
+const TWICE: u64 = 20;
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect(name))

@@ -8,6 +8,7 @@ use annals_engine::job::{Event, IdempotencyKey, Job, JobStatus, Recorded};
 use annals_engine::log::{LogReader, Position, ReadRow};
 use annals_tasks_sdk::JobId;
 
+use crate::clock::SimClock;
 use crate::compare;
 use crate::jobs::{Made, number_of};
 use crate::oracle::Oracle;
@@ -28,6 +29,7 @@ pub(crate) struct Witness {
     keys: HashMap<IdempotencyKey, JobId>,
     next: Position,
     ledger: Arc<Ledger>,
+    clock: Arc<SimClock>,
     pub(crate) events: u64,
     /// How often which event there was, and which failure of a task.
     pub(crate) words: BTreeMap<String, u64>,
@@ -62,10 +64,10 @@ impl Known {
 }
 
 impl Witness {
-    pub(crate) fn new(ledger: Arc<Ledger>) -> Self {
+    pub(crate) fn new(ledger: Arc<Ledger>, clock: Arc<SimClock>) -> Self {
         let (jobs, keys, next) = (BTreeMap::new(), HashMap::new(), Position(1));
         let (words, fresh) = (BTreeMap::new(), Vec::new());
-        Self { jobs, keys, next, ledger, events: 0, words, fresh }
+        Self { jobs, keys, next, ledger, clock, events: 0, words, fresh }
     }
 
     /// Up to where the log has been read.
@@ -129,6 +131,7 @@ impl Witness {
                     free.insert(Known { job, history: Vec::new(), oracle })
                 }
             };
+            took_its_time(&known.job, event, &self.ledger, self.clock.passed());
             known.oracle.take_in(event);
             known.history.push(event.clone());
             compare::after_event(&known.job, &known.oracle, event.time.as_millis());
@@ -198,4 +201,14 @@ impl Witness {
     pub(crate) fn going(&self) -> impl Iterator<Item = (&JobId, &Known)> {
         self.open().filter(|(_, known)| known.job.status() == JobStatus::Running)
     }
+}
+
+/// No attempt times out before its time is over.
+fn took_its_time(job: &Job, event: &Recorded, ledger: &Ledger, now: i64) {
+    let Event::AttemptTimedOut { task, attempt, .. } = &event.event else { return };
+    let timeout = job.task(*task).and_then(|task| task.spec.policy.timeout);
+    let timeout = timeout.unwrap_or_else(|| panic!("{task:?} of {} has no timeout", job.id()));
+    let began = ledger.began(&(job.id(), task.0, *attempt)).expect("it has begun");
+    let took = u128::try_from(now - began).expect("time passes");
+    assert!(took >= timeout.as_millis(), "{task:?}#{attempt} timed out after {took} ms");
 }

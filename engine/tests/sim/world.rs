@@ -71,14 +71,15 @@ impl World {
         let mut rng = Rng::with_seed(seed);
         let profile = Profile::of(&mut rng);
         let ledger = Arc::new(Ledger::default());
+        let clock = SimClock::new();
         let mut trace = Trace::new(loud);
         trace.note(0, format_args!("{profile:?}"));
         Self {
             seed,
-            clock: SimClock::new(),
             crowd: Crowd::default(),
             disk: SimDisk::holding(Tree::default(), rng.u64(..)),
-            witness: Witness::new(Arc::clone(&ledger)),
+            witness: Witness::new(Arc::clone(&ledger), Arc::clone(&clock)),
+            clock,
             ledger,
             calm: watch::Sender::new(false),
             made: Vec::new(),
