@@ -61,7 +61,7 @@ impl World {
         if self.strikes(rates.stale_report) {
             self.report_again();
         }
-        self.lose_letters();
+        self.trick();
     }
 
     fn arm(&mut self, wrong: Wrong) {
@@ -97,37 +97,69 @@ impl World {
     }
 
     /// What the engine tells itself is lost, comes twice, or comes late.
-    fn lose_letters(&mut self) {
+    fn trick(&mut self) {
         let rates = &self.profile.rates;
-        let lose = Profile::strikes(rates.lose, &mut self.rng);
-        let double = Profile::strikes(rates.double, &mut self.rng);
-        let put_off = Profile::strikes(rates.put_off, &mut self.rng);
-        let Some(life) = self.life.as_mut().filter(|_| lose || double || put_off) else { return };
+        let tricks = [
+            (Trick::Lose, rates.lose),
+            (Trick::Double, rates.double),
+            (Trick::PutOff, rates.put_off),
+        ];
+        for (trick, rate) in tricks {
+            if Profile::strikes(rate, &mut self.rng) {
+                self.tricks.push(trick);
+            }
+        }
+        let Some(life) = &mut self.life else { return };
+        let Some(&trick) = self.tricks.last() else { return };
+        // It waits for a letter that it can be played with.
         let home = self.rng.usize(..life.hands.loops());
         let mail: Vec<Letter> = life.hands.mail(home).collect();
-        let own: Vec<usize> = (0..mail.len()).filter(|&at| mail[at] != Letter::Request).collect();
-        if own.is_empty() {
+        let fit: Vec<usize> = (0..mail.len()).filter(|&at| trick.fits(&mail, at)).collect();
+        if fit.is_empty() {
             return;
         }
-        let at = own[self.rng.usize(..own.len())];
+        self.tricks.pop();
+        let at = fit[self.rng.usize(..fit.len())];
+        let what = match trick {
+            Trick::Lose => {
+                life.hands.lose(home, at);
+                life.lost.letters += 1;
+                "letters lost"
+            }
+            Trick::Double => {
+                life.hands.double(home, at);
+                "letters doubled"
+            }
+            Trick::PutOff => {
+                life.hands.put_off(home, at);
+                "letters put off"
+            }
+        };
+        self.note(format_args!("{what}: {:?}", mail[at]));
+        self.count(what);
+    }
+}
+
+/// What may happen to a letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trick {
+    Lose,
+    Double,
+    PutOff,
+}
+
+impl Trick {
+    /// Whether it can be played with a letter.
+    fn fits(self, mail: &[Letter], at: usize) -> bool {
         let letter = mail[at];
-        if lose {
-            life.hands.lose(home, at);
-            life.lost.letters += 1;
-            self.note(format_args!("a letter is lost: {letter:?}"));
-            self.count("letters lost");
-        } else if double && matches!(letter, Letter::Durable | Letter::Look) {
-            life.hands.double(home, at);
-            self.note(format_args!("a letter comes twice: {letter:?}"));
-            self.count("letters doubled");
-        } else if put_off
-            && matches!(letter, Letter::Durable | Letter::Granted | Letter::Loaded)
-            && !mail[at + 1..].contains(&letter)
-        {
+        match self {
+            Self::Lose => letter != Letter::Request,
+            Self::Double => matches!(letter, Letter::Durable | Letter::Look),
             // Each sender's letters come in their order.
-            life.hands.put_off(home, at);
-            self.note(format_args!("a letter comes late: {letter:?}"));
-            self.count("letters put off");
+            Self::PutOff => {
+                let of_its_own = [Letter::Durable, Letter::Granted, Letter::Loaded];
+                of_its_own.contains(&letter) && !mail[at + 1..].contains(&letter)
+            }
         }
     }
 }

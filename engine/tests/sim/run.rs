@@ -148,26 +148,34 @@ impl Sum {
         self.steps += u64::from(told.steps);
         self.events += told.events;
         self.time += told.time;
-        for (what, times) in told.tally {
-            *self.tally.entry(what).or_default() += times;
-        }
-        for (word, times) in told.words {
-            *self.words.entry(word).or_default() += times;
-        }
-        for (cell, times) in told.cells {
-            *self.cells.entry(cell).or_default() += times;
-        }
+        sum_up(&mut self.tally, told.tally);
+        sum_up(&mut self.words, told.words);
+        sum_up(&mut self.cells, told.cells);
     }
 
-    /// Asserts that all faults struck, and that all that can happen to a job did.
-    pub(crate) fn saw_everything(&self) {
-        for fault in FAULTS {
-            assert!(self.tally.contains_key(fault), "{fault:?} never struck");
+    /// Which faults have not struck, and what has not happened to any job.
+    pub(crate) fn unseen(&self) -> Vec<String> {
+        let faults = FAULTS.iter().filter(|fault| !self.tally.contains_key(**fault));
+        let words = WORDS.iter().filter(|word| !self.words.contains_key(**word));
+        let mut unseen: Vec<String> = faults.chain(words).map(ToString::to_string).collect();
+        for (row, (name, _)) in TABLE.iter().enumerate() {
+            let columns = Column::ALL.into_iter();
+            let columns = columns.filter(|column| !self.cells.contains_key(&(row, *column)));
+            unseen.extend(columns.map(|column| format!("{name} while {column:?}")));
         }
-        for word in WORDS {
-            assert!(self.words.contains_key(*word), "{word} never happened");
-        }
-        assert_eq!(self.cells.len(), TABLE.len() * Column::ALL.len(), "commands by status");
+        unseen
+    }
+
+    /// Takes in what other seeds came to.
+    pub(crate) fn join(&mut self, other: Self) {
+        self.tried += other.tried;
+        self.failures.extend(other.failures);
+        self.steps += other.steps;
+        self.events += other.events;
+        self.time += other.time;
+        sum_up(&mut self.tally, other.tally);
+        sum_up(&mut self.words, other.words);
+        sum_up(&mut self.cells, other.cells);
     }
 
     /// Which commands have been answered in which status, as a table.
@@ -203,6 +211,12 @@ impl Sum {
         let failed = self.failures.len();
         let outcome = if failed == 0 { "passed" } else { "FAILED" };
         println!("sim {outcome}: {} seeds tried, {failed} failed", self.tried);
+    }
+}
+
+fn sum_up<K: Ord>(all: &mut BTreeMap<K, u64>, some: BTreeMap<K, u64>) {
+    for (key, times) in some {
+        *all.entry(key).or_default() += times;
     }
 }
 

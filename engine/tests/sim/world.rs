@@ -12,6 +12,7 @@ use crate::client::Client;
 use crate::clock::SimClock;
 use crate::crowd::Crowd;
 use crate::disk::SimDisk;
+use crate::faults::Trick;
 use crate::heard::Heard;
 use crate::jobs::Made;
 use crate::life::{Life, Stage};
@@ -38,6 +39,8 @@ pub(crate) struct World {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) calm: watch::Sender<bool>,
     pub(crate) made: Vec<Made>,
+    /// What is to happen to letters.
+    pub(crate) tricks: Vec<Trick>,
     /// The names of idempotency keys that were used.
     pub(crate) keys: Vec<u64>,
     pub(crate) witness: Witness,
@@ -83,6 +86,7 @@ impl World {
             ledger,
             calm: watch::Sender::new(false),
             made: Vec::new(),
+            tricks: Vec::new(),
             keys: Vec::new(),
             heard: Heard::default(),
             clients: (0..profile.clients).map(|_| Client::default()).collect(),
