@@ -181,7 +181,7 @@ impl Sum {
     /// Which commands have been answered in which status, as a table.
     fn print_cells(&self) {
         println!("answers by command and status:");
-        let heads = Column::ALL.map(|column| format!("{column:>11?}"));
+        let heads = Column::ALL.map(|column| format!("{:>11}", format!("{column:?}")));
         println!("{:>8}{}", "", heads.concat());
         for (row, (name, _)) in TABLE.iter().enumerate() {
             let times = |column| self.cells.get(&(row, column)).copied().unwrap_or(0);
