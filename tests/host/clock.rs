@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -24,6 +24,7 @@ impl Machine {
             skipped("no clock can be set without the package `faketime`");
             return None;
         };
+        sweep();
         let place = Place::new();
         place.write("clock", "+0");
         let serve = ["serve", "--json", "--listen", "127.0.0.1:0", "--allow-shell"];
@@ -71,6 +72,19 @@ fn library() -> Option<PathBuf> {
     let folders = fs::read_dir("/usr/lib").ok()?.flatten();
     let mut found = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
     found.find(|library| library.exists())
+}
+
+/// Removes what libfaketime has left of processes that were killed: one that gets the number of such
+/// a process would not start.
+fn sweep() {
+    for entry in fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+        let name = entry.file_name().into_string().unwrap_or_default();
+        let pid =
+            ["faketime_shm_", "sem.faketime_sem_"].iter().find_map(|of| name.strip_prefix(of));
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// The times of a job's events do not fall, whatever the clock says.
