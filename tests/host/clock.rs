@@ -74,8 +74,8 @@ fn library() -> Option<PathBuf> {
     found.find(|library| library.exists())
 }
 
-/// Removes what libfaketime has left of processes that were killed: one that gets the number of such
-/// a process would not start.
+/// Removes what libfaketime has left of processes that were killed: one that gets the number of
+/// such a process would not start.
 fn sweep() {
     for entry in fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
         let name = entry.file_name().into_string().unwrap_or_default();
