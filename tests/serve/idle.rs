@@ -6,9 +6,9 @@ use crate::common::process::Process;
 use crate::common::server::Server;
 use crate::common::{Place, until};
 
-/// Threads beside those for each core: the first one, one that turns a loop, two that write the
-/// records and the server's log, and four that read jobs.
-const THREADS: usize = 8;
+/// Threads beside those for each core: the first one, one that turns a loop, three that write the
+/// records, the views and the server's log, and four that read jobs.
+const THREADS: usize = 9;
 /// So many for each core serve HTTP, run tasks of the kinds that every server has, and wait for
 /// `shell` tasks.
 const THREADS_A_CORE: usize = 3;

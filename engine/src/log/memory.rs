@@ -2,13 +2,14 @@
 //! played by dropping it and opening the [`MemoryDisk`] again.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use annals_tasks_sdk::JobId;
 
 use super::row::{in_order, reflects};
 use super::{Damage, EventLog, Hour, JobRow, KeyRow, Link, LogError, LogReader};
-use super::{Position, ReadRow, Row, ViewsUpdate, decode_row, digest};
+use super::{Position, ReadRow, Row, ViewsLog, ViewsUpdate, decode_row, digest};
 use crate::job::ValueDigest;
 
 /// When an append is to fail.
@@ -43,7 +44,7 @@ impl MemoryDisk {
 
     /// Opens the log on it.
     pub fn open(&self) -> MemoryLog {
-        MemoryLog { disk: self.clone(), poisoned: false }
+        MemoryLog(Arc::new(Opened { disk: self.clone(), poisoned: AtomicBool::new(false) }))
     }
 
     /// Makes the `n`-th append from now fail; 1 is the next one.
@@ -102,31 +103,53 @@ fn injected() -> LogError {
 
 /// An [`EventLog`] on a [`MemoryDisk`].
 #[derive(Debug)]
-pub struct MemoryLog {
+pub struct MemoryLog(Arc<Opened>);
+
+/// What the log and who writes its views share.
+#[derive(Debug)]
+struct Opened {
     disk: MemoryDisk,
-    poisoned: bool,
+    poisoned: AtomicBool,
 }
 
-impl MemoryLog {
+impl Opened {
     fn write(
-        &mut self,
+        &self,
         change: impl FnOnce(&mut State) -> Result<(), LogError>,
     ) -> Result<(), LogError> {
-        if self.poisoned {
+        if self.poisoned.load(Ordering::Acquire) {
             return Err(LogError::Poisoned);
         }
         let result = change(&mut self.disk.state());
-        self.poisoned = result.is_err();
+        self.poisoned.fetch_or(result.is_err(), Ordering::AcqRel);
         result
     }
 }
 
 impl EventLog for MemoryLog {
     fn append(&mut self, rows: &[Row]) -> Result<(), LogError> {
-        self.write(|state| state.append(rows))
+        self.0.write(|state| state.append(rows))
     }
 
-    fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError> {
+    fn views(&self) -> Arc<dyn ViewsLog> {
+        self.0.clone()
+    }
+
+    fn idle(&mut self) -> Result<(), LogError> {
+        self.0.write(|_| Ok(()))
+    }
+
+    fn reader(&self) -> Arc<dyn LogReader> {
+        Arc::new(self.0.disk.clone())
+    }
+
+    fn close(self: Box<Self>) -> Result<(), LogError> {
+        self.0.write(|_| Ok(()))
+    }
+}
+
+impl ViewsLog for Opened {
+    fn checkpoint(&self, update: &ViewsUpdate) -> Result<(), LogError> {
         self.write(|state| {
             reflects(update.upto, state.next())?;
             state.views.extend(update.rows.iter().map(|row| (row.job, row.clone())));
@@ -137,18 +160,6 @@ impl EventLog for MemoryLog {
             state.viewed = update.upto;
             Ok(())
         })
-    }
-
-    fn idle(&mut self) -> Result<(), LogError> {
-        self.write(|_| Ok(()))
-    }
-
-    fn reader(&self) -> Arc<dyn LogReader> {
-        Arc::new(self.disk.clone())
-    }
-
-    fn close(self: Box<Self>) -> Result<(), LogError> {
-        if self.poisoned { Err(LogError::Poisoned) } else { Ok(()) }
     }
 }
 

@@ -14,6 +14,7 @@ mod row;
 mod types;
 mod v1;
 mod verify;
+mod viewer;
 mod waypoints;
 mod writer;
 
@@ -37,7 +38,7 @@ pub use verify::{Verified, verify};
 pub use waypoints::Waypoints;
 pub use writer::{Committer, Done, Durable, Stopped, Ticket, Worked, Writer, WriterStats};
 
-/// A store of rows, written by one thread.
+/// A store of rows, written by one thread, and its views by another.
 ///
 /// Laws, which one suite checks on every store:
 ///
@@ -54,16 +55,27 @@ pub use writer::{Committer, Done, Durable, Stopped, Ticket, Worked, Writer, Writ
 pub trait EventLog: Send {
     /// Appends rows, in the order of their positions, and makes them durable.
     fn append(&mut self, rows: &[Row]) -> Result<(), LogError>;
-    /// Replaces the views' rows of these jobs, and adds the keys; durable when it returns. Views
-    /// that cannot be read are no failure: they stay as they are until the log is opened anew,
-    /// [`LogReader::viewed`] with them, and are rebuilt then where they are damaged.
-    fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError>;
+    /// The way to its views. They may be written by another thread while rows are appended; a
+    /// failure of either poisons both.
+    fn views(&self) -> Arc<dyn ViewsLog>;
+    /// As [`ViewsLog::checkpoint`].
+    fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError> {
+        self.views().checkpoint(update)
+    }
     /// Does what makes the next opening fast; for moments in which nothing else is to be done.
     fn idle(&mut self) -> Result<(), LogError>;
     /// A reader of what is durable, which follows the log as it grows.
     fn reader(&self) -> Arc<dyn LogReader>;
     /// Ends the log in good order; readers then answer [`LogError::Closed`].
     fn close(self: Box<Self>) -> Result<(), LogError>;
+}
+
+/// The views of a log, written by one thread.
+pub trait ViewsLog: Send + Sync {
+    /// Replaces the views' rows of these jobs, and adds the keys; durable when it returns. Views
+    /// that cannot be read are no failure: they stay as they are until the log is opened anew,
+    /// [`LogReader::viewed`] with them, and are rebuilt then where they are damaged.
+    fn checkpoint(&self, update: &ViewsUpdate) -> Result<(), LogError>;
 }
 
 /// What is durable in a log.

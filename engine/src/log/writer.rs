@@ -2,7 +2,8 @@
 //!
 //! There is no timer and no trade of latency for throughput: a lone row is committed at once, and
 //! under load commits grow by themselves. [`Committer::commit_next`] is the whole of it and
-//! knows no thread, so that a simulation can drive it.
+//! knows no thread, so that a simulation can drive it. The views are written by a thread of their
+//! own, so that no commit waits for them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
@@ -11,6 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::viewer::{Checkpoints, Viewer};
 use super::{EventLog, LogError, Position, Row, ViewsUpdate};
 
 /// One commit takes no further submission once it has this many events...
@@ -72,12 +74,15 @@ pub struct Writer(Arc<Handle>);
 
 struct Handle {
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-struct Shared {
+pub(super) struct Shared {
     queue: Mutex<Queue>,
-    wake: Condvar,
+    /// There is something for the committer to do...
+    pub(super) wake: Condvar,
+    /// ...and for who writes the views.
+    pub(super) wake_viewer: Condvar,
     commits: AtomicU64,
     rows: AtomicU64,
     events: AtomicU64,
@@ -86,16 +91,20 @@ struct Shared {
     last_commit_nanos: AtomicU64,
 }
 
-struct Queue {
-    items: VecDeque<Item>,
+pub(super) struct Queue {
+    rows: VecDeque<Submitted>,
+    pub(super) checkpoints: Checkpoints,
     next: Position,
     tickets: u64,
     end: End,
 }
 
-enum Item {
-    Rows { source: usize, ticket: Ticket, rows: Vec<Row>, events: u64, bytes: u64 },
-    Checkpoint(ViewsUpdate),
+struct Submitted {
+    source: usize,
+    ticket: Ticket,
+    rows: Vec<Row>,
+    events: u64,
+    bytes: u64,
 }
 
 enum End {
@@ -106,7 +115,7 @@ enum End {
 }
 
 impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    pub(super) fn queue(&self) -> MutexGuard<'_, Queue> {
         // Nothing below panics while it holds the lock in a half-changed state.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,8 +130,15 @@ impl Shared {
 }
 
 impl Queue {
-    fn push(&mut self, item: Item) {
-        self.items.push_back(item);
+    /// Whether nothing more will be written.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.end, End::Closed(_))
+    }
+
+    /// Whether the committer has something to do, and be it to end.
+    fn is_worth_a_look(&self) -> bool {
+        let ends = matches!(self.end, End::Closing) && self.checkpoints.are_written();
+        ends || !self.rows.is_empty() || self.checkpoints.have_failed()
     }
 
     fn open(&self) -> Result<(), Stopped> {
@@ -142,21 +158,27 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Starts the thread of a committer that was made by hand with this writer.
+    /// Starts the threads of a committer that was made by hand with this writer.
     pub fn run(&self, mut committer: Committer) -> std::io::Result<()> {
+        let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(viewer) = committer.viewer.take() {
+            let thread = std::thread::Builder::new().name("annals-views".into());
+            threads.push(thread.spawn(move || viewer.run())?);
+        }
         let thread = std::thread::Builder::new().name("annals-log".into());
-        let thread = thread.spawn(move || committer.run())?;
-        *self.0.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        threads.push(thread.spawn(move || committer.run())?);
         Ok(())
     }
 
     /// A writer without a thread: its owner calls [`Committer::commit_next`].
     pub fn by_hand(log: Box<dyn EventLog>, done: Done) -> (Self, Committer) {
         let next = log.reader().next_position();
-        let queue = Queue { items: VecDeque::new(), next, tickets: 0, end: End::Open };
+        let (rows, checkpoints) = (VecDeque::new(), Checkpoints::default());
+        let queue = Queue { rows, checkpoints, next, tickets: 0, end: End::Open };
         let shared = Arc::new(Shared {
             queue: Mutex::new(queue),
             wake: Condvar::new(),
+            wake_viewer: Condvar::new(),
             commits: AtomicU64::new(0),
             rows: AtomicU64::new(0),
             events: AtomicU64::new(0),
@@ -164,9 +186,10 @@ impl Writer {
             commit_nanos: AtomicU64::new(0),
             last_commit_nanos: AtomicU64::new(0),
         });
-        let handle = Handle { shared: shared.clone(), thread: Mutex::new(None) };
-        let committer =
-            Committer { shared, log: Some(log), done, seen: BTreeSet::new(), restless: true };
+        let handle = Handle { shared: shared.clone(), threads: Mutex::default() };
+        let viewer = Some(Viewer::new(&shared, log.views()));
+        let (log, seen) = (Some(log), BTreeSet::new());
+        let committer = Committer { shared, log, viewer, done, seen, restless: true };
         (Self(Arc::new(handle)), committer)
     }
 
@@ -190,20 +213,27 @@ impl Writer {
         }
         queue.tickets += 1;
         let ticket = Ticket(queue.tickets);
-        queue.push(Item::Rows { source, ticket, rows: taken, events, bytes });
+        queue.rows.push_back(Submitted { source, ticket, rows: taken, events, bytes });
         drop(queue);
         self.0.shared.wake.notify_one();
         Ok(ticket)
     }
 
-    /// Has the views take this in once everything that was submitted before is durable.
+    /// Has the views take this in once everything that was submitted before is durable. What was
+    /// submitted later does not wait for it.
     pub fn checkpoint(&self, update: ViewsUpdate) -> Result<(), Stopped> {
         let mut queue = self.0.shared.queue();
         queue.open()?;
-        queue.push(Item::Checkpoint(update));
+        let after = Ticket(queue.tickets);
+        queue.checkpoints.push(after, update);
         drop(queue);
-        self.0.shared.wake.notify_one();
+        self.0.shared.wake_viewer.notify_one();
         Ok(())
+    }
+
+    /// Whether every checkpoint is written.
+    pub fn has_viewed(&self) -> bool {
+        self.0.shared.queue().checkpoints.are_written()
     }
 
     /// The position that the next row gets.
@@ -219,7 +249,9 @@ impl Writer {
     /// What the writer has done so far.
     pub fn stats(&self) -> WriterStats {
         let shared = &self.0.shared;
-        let waiting = shared.queue().items.len() as u64;
+        let queue = shared.queue();
+        let waiting = (queue.rows.len() + queue.checkpoints.waiting()) as u64;
+        drop(queue);
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         WriterStats {
             commits: read(&shared.commits),
@@ -232,13 +264,14 @@ impl Writer {
         }
     }
 
-    /// Writes what waits, closes the log and ends the thread. To be called outside of [`Done`].
-    /// A writer without a thread ends with its next [`Committer::commit_next`].
+    /// Writes what waits, closes the log and ends the threads. To be called outside of [`Done`].
+    /// A writer without threads ends with its next [`Committer::commit_next`].
     pub fn close(&self) -> Result<(), Arc<LogError>> {
         self.0.shared.close();
-        let thread = self.0.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            thread.join().map_err(|_| Arc::new(LogError::Poisoned))?;
+        let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let ends: Vec<_> = threads.drain(..).map(JoinHandle::join).collect();
+        if ends.iter().any(Result::is_err) {
+            return Err(Arc::new(LogError::Poisoned));
         }
         match &self.0.shared.queue().end {
             End::Closed(result) => result.clone(),
@@ -268,6 +301,8 @@ pub enum Worked {
 pub struct Committer {
     shared: Arc<Shared>,
     log: Option<Box<dyn EventLog>>,
+    /// None where another thread writes the views.
+    viewer: Option<Viewer>,
     done: Done,
     /// Every source that ever submitted something, to tell them of a failure.
     seen: BTreeSet<usize>,
@@ -285,32 +320,33 @@ struct Batch {
 }
 
 impl Committer {
-    /// Makes one commit of what waits, or one checkpoint, and reports it; ends the log when the
-    /// writer was closed and nothing waits any more.
+    /// Makes one checkpoint, where no other thread does that, or one commit of what waits, and
+    /// reports it; ends the log when the writer was closed and nothing waits any more.
     pub fn commit_next(&mut self) -> Worked {
         let Some(log) = self.log.as_mut() else { return Worked::Ended };
+        let viewed = self.viewer.as_ref().is_some_and(Viewer::view_next);
         let mut queue = self.shared.queue();
-        let result = if let Some(Item::Checkpoint(_)) = queue.items.front() {
-            let item = queue.items.pop_front();
+        if let Some(error) = queue.checkpoints.take_failure() {
             drop(queue);
-            let Some(Item::Checkpoint(update)) = item else { return Worked::Nothing };
-            log.checkpoint(&update)
-        } else {
-            let batch = Batch::take(&mut queue.items);
-            let closing = matches!(queue.end, End::Closing);
-            drop(queue);
-            if batch.sources.is_empty() {
-                return if closing { self.finish() } else { Worked::Nothing };
-            }
-            self.seen.extend(batch.sources.keys());
-            let begun = Instant::now();
-            log.append(&batch.rows).inspect(|()| self.report(batch, begun.elapsed()))
-        };
-        self.restless = true;
-        match result {
-            Ok(()) => Worked::Committed,
-            Err(error) => self.fail(error),
+            return self.fail(error);
         }
+        if viewed {
+            return Worked::Committed;
+        }
+        let batch = Batch::take(&mut queue.rows);
+        let closing = matches!(queue.end, End::Closing) && queue.checkpoints.are_written();
+        drop(queue);
+        if batch.sources.is_empty() {
+            return if closing { self.finish() } else { Worked::Nothing };
+        }
+        self.restless = true;
+        self.seen.extend(batch.sources.keys());
+        let begun = Instant::now();
+        match log.append(&batch.rows) {
+            Ok(()) => self.report(batch, begun.elapsed()),
+            Err(error) => return self.fail(error),
+        }
+        Worked::Committed
     }
 
     /// Lets the log do its idle work, once after each commit that was the last for a while.
@@ -334,6 +370,10 @@ impl Committer {
         shared.bytes.fetch_add(batch.bytes, Ordering::Relaxed);
         shared.commit_nanos.fetch_add(nanos, Ordering::Relaxed);
         shared.last_commit_nanos.store(nanos, Ordering::Relaxed);
+        let last = batch.sources.values().max().copied().unwrap_or_default();
+        if shared.queue().checkpoints.note_durable(last) {
+            shared.wake_viewer.notify_one();
+        }
         for (source, ticket) in batch.sources {
             (self.done)(source, Durable::UpTo(ticket));
         }
@@ -345,12 +385,10 @@ impl Committer {
         self.log = None;
         let mut queue = self.shared.queue();
         queue.end = End::Closed(Err(error.clone()));
-        for item in queue.items.drain(..) {
-            if let Item::Rows { source, .. } = item {
-                self.seen.insert(source);
-            }
-        }
+        self.seen.extend(queue.rows.drain(..).map(|submitted| submitted.source));
+        queue.checkpoints.clear();
         drop(queue);
+        self.shared.wake_viewer.notify_one();
         for source in &self.seen {
             (self.done)(*source, Durable::Failed(error.clone()));
         }
@@ -360,6 +398,7 @@ impl Committer {
     fn finish(&mut self) -> Worked {
         let closed = self.log.take().map_or(Ok(()), EventLog::close).map_err(Arc::new);
         self.shared.queue().end = End::Closed(closed);
+        self.shared.wake_viewer.notify_one();
         Worked::Ended
     }
 
@@ -379,7 +418,7 @@ impl Committer {
     /// Waits for work; says no when there was none for a while and the log is restless.
     fn rest(&self) -> bool {
         let queue = self.shared.queue();
-        let bored = |queue: &mut Queue| queue.items.is_empty() && matches!(queue.end, End::Open);
+        let bored = |queue: &mut Queue| !queue.is_worth_a_look();
         if self.restless {
             let waited = self.shared.wake.wait_timeout_while(queue, IDLE, bored);
             return !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out();
@@ -390,14 +429,15 @@ impl Committer {
 }
 
 impl Batch {
-    fn take(items: &mut VecDeque<Item>) -> Self {
+    fn take(waiting: &mut VecDeque<Submitted>) -> Self {
         let mut batch = Self::default();
-        while let Some(Item::Rows { events, bytes, .. }) = items.front() {
+        while let Some(Submitted { events, bytes, .. }) = waiting.front() {
             let full = batch.events + events > EVENTS_MAX || batch.bytes + bytes > BYTES_MAX;
             if full && !batch.sources.is_empty() {
                 break;
             }
-            let Some(Item::Rows { source, ticket, rows, events, bytes }) = items.pop_front() else {
+            let Some(Submitted { source, ticket, rows, events, bytes }) = waiting.pop_front()
+            else {
                 break;
             };
             batch.rows.extend(rows);
@@ -412,7 +452,7 @@ impl Batch {
 impl Drop for Committer {
     /// Without it nothing is written: whoever submits must not wait for ever.
     fn drop(&mut self) {
-        let ended = matches!(self.shared.queue().end, End::Closed(_));
+        let ended = self.shared.queue().is_closed();
         if !ended {
             self.fail(LogError::Poisoned);
         }

@@ -196,7 +196,7 @@ impl Hands {
     pub fn next_due(&self, home: usize) -> Option<Timestamp> {
         let each = &self.loops[home].each;
         // What was granted is due whatever the clock shows.
-        if each.granted.is_empty() { each.next_due() } else { Some(Timestamp::default()) }
+        if each.has_more() { Some(Timestamp::default()) } else { each.next_due() }
     }
 
     /// Loses a message that waits.

@@ -69,8 +69,7 @@ fn worth(each: &Loop) -> Worth {
 }
 
 fn at_most(each: &Loop) -> Duration {
-    if !each.granted.is_empty() {
-        // A job that was given up has left slots to others.
+    if each.has_more() {
         return Duration::ZERO;
     }
     let clock = &each.shared.clock;

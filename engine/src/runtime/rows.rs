@@ -14,12 +14,17 @@ use super::turn::Loop;
 use super::views::Round;
 use crate::log::{JobRow, Position};
 
+/// So many rows are handed in for the views in one turn: the jobs of the loop wait for no more.
+const PIECE_MAX: usize = 256;
+
 /// What the views may not have yet. In the order of the ids, so that a page of a list costs what
 /// it shows, however many jobs have changed.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     /// Jobs that have changed since the last checkpoint.
     changed: BTreeSet<JobId>,
+    /// Jobs whose rows the checkpoint that is under way still waits for.
+    awaited: BTreeSet<JobId>,
     /// The rows of those among them that are not loaded.
     kept: JobMap<JobRow>,
     /// Rows that are on their way into the views...
@@ -40,6 +45,13 @@ impl Rows {
         self.kept.insert(row.job, row);
     }
 
+    /// Notes that the views will have this row, which until then is kept for those who ask.
+    fn leave(&mut self, row: JobRow) {
+        self.changed.remove(&row.job);
+        self.kept.remove(&row.job);
+        self.leaving.insert(row.job, row);
+    }
+
     /// The row of a job that is not loaded.
     pub(super) fn get(&self, id: JobId) -> Option<&JobRow> {
         self.kept.get(&id).or_else(|| self.leaving.get(&id))
@@ -49,10 +61,12 @@ impl Rows {
     fn newest(&self, before: Option<JobId>) -> impl Iterator<Item = JobId> {
         let older = (Bound::Unbounded, before.map_or(Bound::Unbounded, Bound::Excluded));
         let mut changed = self.changed.range(older).rev().copied().peekable();
+        let mut awaited = self.awaited.range(older).rev().copied().peekable();
         let mut leaving = self.leaving.range(older).rev().map(|(&id, _)| id).peekable();
         std::iter::from_fn(move || {
-            let next = changed.peek().max(leaving.peek()).copied()?;
+            let next = changed.peek().max(awaited.peek()).max(leaving.peek()).copied()?;
             changed.next_if_eq(&next);
+            awaited.next_if_eq(&next);
             leaving.next_if_eq(&next);
             Some(next)
         })
@@ -86,33 +100,35 @@ impl Loop {
         }
     }
 
-    /// Hands rows in for the views. No job has events then that were not given to the writer,
-    /// so that a row is never ahead of the records before it.
+    /// Hands a piece of the rows in for the views. No job has events then that were not given to
+    /// the writer, so that a row is never ahead of the records before the checkpoint.
     pub(super) fn hand_in_views(&mut self) {
-        for round in std::mem::take(&mut self.rounds) {
-            self.hand_in(&round);
+        let Some(round) = self.rounds.front().cloned() else { return };
+        if !std::mem::replace(&mut self.handing_in, true) {
+            self.begin_to_hand_in(&round);
         }
-    }
-
-    fn hand_in(&mut self, round: &Round) {
-        let changed = std::mem::take(&mut self.rows.changed);
-        let rows: Vec<JobRow> = changed.iter().filter_map(|id| self.row_of(*id)).collect();
-        for id in changed {
+        for _ in 0..PIECE_MAX {
+            let Some(id) = self.rows.awaited.pop_first() else { break };
+            let Some(row) = self.row_of(id) else { continue };
             if let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) {
                 executor.changed = false;
             }
+            self.rows.leave(row.clone());
+            round.hand_in(row);
         }
-        // Until the views have them, rows are kept for those who ask.
+        if self.rows.awaited.is_empty() {
+            round.finish(&self.shared, std::mem::take(&mut self.keys));
+            self.rounds.pop_front();
+            self.handing_in = false;
+        }
+    }
+
+    fn begin_to_hand_in(&mut self, round: &Round) {
+        self.rows.awaited = std::mem::take(&mut self.rows.changed);
         if self.shared.reader.viewed() >= self.rows.upto {
             self.rows.leaving.clear();
         }
-        self.rows.leaving.extend(rows.iter().map(|row| (row.job, row.clone())));
         self.rows.upto = round.upto();
-        self.rows.kept.clear();
-        let keys = std::mem::take(&mut self.keys);
-        if round.hand_in(&self.shared, rows, keys) {
-            self.shared.views.reset();
-        }
     }
 }
 
@@ -129,11 +145,12 @@ mod tests {
         let mut rows = Rows::default();
         assert_eq!(rows.newest(None).count(), 0);
         rows.changed.extend([2, 3, 7].map(id));
+        rows.awaited.extend([3, 4, 7].map(id));
         let row = |n| (id(n), unknown(id(n), Timestamp::default()));
         rows.leaving.extend([1, 3, 5, 9].map(row));
         let newest = |before: Option<u128>| rows.newest(before.map(id)).collect::<Vec<_>>();
-        assert_eq!(newest(None), [9, 7, 5, 3, 2, 1].map(id));
-        assert_eq!(newest(Some(7)), [5, 3, 2, 1].map(id));
+        assert_eq!(newest(None), [9, 7, 5, 4, 3, 2, 1].map(id));
+        assert_eq!(newest(Some(7)), [5, 4, 3, 2, 1].map(id));
         assert_eq!(newest(Some(4)), [3, 2, 1].map(id));
         assert!(newest(Some(1)).is_empty());
     }

@@ -94,7 +94,7 @@ impl Builder {
         let told = self.told.clone();
         let (shared, committer, loader) = self.share(log, keys, inboxes, workers);
         let shared = Arc::new(shared);
-        let views_are_due = shared.views.count(recovered.tail_events);
+        let views_are_due = shared.views.count(recovered.tail_events, || true);
         if shared.settings.dispatches {
             told.tell(Startup::EndingLeftovers);
             end_leftovers(&shared, &mut recovered)?;

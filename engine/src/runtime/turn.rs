@@ -76,8 +76,10 @@ pub(super) struct Loop {
     pub(super) starting: Vec<Attempt>,
     /// The last commit that the loop had a part in.
     pub(super) last: Ticket,
-    /// Checkpoints of the views that were asked for in the present turn.
-    pub(super) rounds: Vec<Arc<Round>>,
+    /// Checkpoints of the views that rows are to be handed in for...
+    pub(super) rounds: VecDeque<Arc<Round>>,
+    /// ...and whether that has begun for the first of them.
+    pub(super) handing_in: bool,
     /// Rows that the views may not have, for lists and the next checkpoint.
     pub(super) rows: Rows,
     /// Lists that were asked for in the present turn.
@@ -125,7 +127,8 @@ impl Loop {
             wants: Vec::new(),
             starting: Vec::new(),
             last: Ticket::default(),
-            rounds: Vec::new(),
+            rounds: VecDeque::new(),
+            handing_in: false,
             rows: Rows::default(),
             lists: Vec::new(),
             keys: Vec::new(),
@@ -187,9 +190,15 @@ impl Loop {
         self.agenda.next().filter(|_| self.dispatching)
     }
 
+    /// Whether there is something left for the next turn although no message may come.
+    pub(super) fn has_more(&self) -> bool {
+        // A job that was given up has left slots to others, or the views wait for rows.
+        !self.granted.is_empty() || !self.rounds.is_empty()
+    }
+
     /// Whether the loop was closed, and whatever it had to answer is answered.
     pub(super) fn is_over(&self) -> bool {
-        self.closed && self.pending.is_empty()
+        self.closed && self.pending.is_empty() && self.rounds.is_empty()
     }
 
     pub(super) fn handle(&mut self, message: Message) {
@@ -219,7 +228,7 @@ impl Loop {
             Message::Granted(waiter) => self.granted.push_back(waiter),
             Message::Durable(Durable::UpTo(ticket)) => self.durable = ticket,
             Message::Durable(Durable::Failed(error)) => self.fail(Some(error)),
-            Message::Views(round) => self.rounds.push(round),
+            Message::Views(round) => self.rounds.push_back(round),
             Message::Recover { reply } => self.on_recover(reply),
             Message::Quiesce { interrupt, quiet } => self.on_quiesce(interrupt, quiet),
             Message::Look => {}
@@ -348,7 +357,7 @@ impl Loop {
             // Before all that rests on it: an attempt finds the outputs that it was waiting for.
             self.pending.push_back((ticket, Action::Publish { job: id, seq }));
         }
-        if self.shared.views.count(events) {
+        if self.shared.views.count(events, || self.shared.writer.has_viewed()) {
             self.shared.begin_views_round();
         }
         Ok(ticket)

@@ -1,7 +1,8 @@
 //! Checkpoints of the views: all loops hand in the rows of the jobs that they changed.
 
+use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::engine::Shared;
 use crate::log::{JobRow, KeyRow, Position, ViewsUpdate, Writer};
@@ -21,10 +22,12 @@ impl Progress {
         Self { every: every.max(1), events, under_way }
     }
 
-    /// Counts events; true for the caller who is to begin a round.
-    pub(super) fn count(&self, events: u64) -> bool {
+    /// Counts events; true for the caller who is to begin a round. None is begun before the last
+    /// one `is_written`, or more and more would wait.
+    pub(super) fn count(&self, events: u64, is_written: impl FnOnce() -> bool) -> bool {
         let before = self.events.fetch_add(events, Ordering::Relaxed);
-        before + events >= self.every && !self.under_way.swap(true, Ordering::AcqRel)
+        let due = before + events >= self.every && !self.under_way.load(Ordering::Acquire);
+        due && is_written() && !self.under_way.swap(true, Ordering::AcqRel)
     }
 
     /// How many events the views do not have.
@@ -42,27 +45,48 @@ impl Progress {
 /// that had a position when the round began.
 pub(super) struct Round {
     upto: Position,
-    remaining: Mutex<usize>,
+    gathered: Mutex<Gathered>,
+}
+
+/// What loops have handed in.
+struct Gathered {
+    /// How many have not handed in all.
+    remaining: usize,
+    rows: Vec<JobRow>,
+    keys: Vec<KeyRow>,
 }
 
 impl Round {
     /// A round for so many loops, begun now.
     pub(super) fn new(writer: &Writer, loops: usize) -> Self {
         let upto = Position(writer.next_position().0.saturating_sub(1));
-        Self { upto, remaining: Mutex::new(loops) }
+        let gathered = Gathered { remaining: loops, rows: Vec::new(), keys: Vec::new() };
+        Self { upto, gathered: Mutex::new(gathered) }
     }
 
-    /// Hands in what a loop has. Gives whether it was the last.
-    pub(super) fn hand_in(&self, shared: &Shared, rows: Vec<JobRow>, keys: Vec<KeyRow>) -> bool {
-        // The lock keeps the order of the queue: the one that moves the mark comes last.
-        let mut remaining = self.remaining.lock().unwrap_or_else(PoisonError::into_inner);
-        *remaining = remaining.saturating_sub(1);
-        let last = *remaining == 0;
-        let upto = if last { self.upto } else { shared.reader.viewed() };
-        let update = ViewsUpdate { rows, keys, keys_since: shared.keys.since(), upto };
+    fn gathered(&self) -> MutexGuard<'_, Gathered> {
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands in a row of a loop that has more.
+    pub(super) fn hand_in(&self, row: JobRow) {
+        self.gathered().rows.push(row);
+    }
+
+    /// Hands in what is left when a loop has handed in its rows. The last of them has the views
+    /// take everything in.
+    pub(super) fn finish(&self, shared: &Shared, keys: Vec<KeyRow>) {
+        let mut gathered = self.gathered();
+        gathered.keys.extend(keys);
+        gathered.remaining = gathered.remaining.saturating_sub(1);
+        if gathered.remaining > 0 {
+            return;
+        }
+        let (rows, keys) = (mem::take(&mut gathered.rows), mem::take(&mut gathered.keys));
+        let update = ViewsUpdate { rows, keys, keys_since: shared.keys.since(), upto: self.upto };
         // A refusal means that the writer has failed, which every loop hears of by itself.
         let _ = shared.writer.checkpoint(update);
-        last
+        shared.views.reset();
     }
 
     /// Up to where the views will reflect the records.

@@ -16,14 +16,21 @@ use super::support::{
 
 const HOUR: Duration = Duration::from_hours(1);
 
+/// How many loops and jobs, and after how many events the views are written: often, or when there
+/// are more rows than are handed in at a time.
+const WORLDS: [(Store, usize, usize, u64); 4] = [
+    (Store::Memory, 1, 3000, 500),
+    (Store::Memory, 1, 3000, 7_000),
+    (Store::Memory, 3, 3000, 500),
+    (Store::Disk, 2, 400, 500),
+];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_jobs_wait_although_few_are_loaded() {
-    for (store, loops, count) in
-        [(Store::Memory, 1, 3000), (Store::Memory, 3, 3000), (Store::Disk, 2, 400)]
-    {
+    for (store, loops, count, views_every) in WORLDS {
         let (world, clock) = (World::new(store), HandClock::new());
         let start = || {
-            let engine = world.engine_at(&clock).loops(loops).resident(50).views_every(500);
+            let engine = world.engine_at(&clock).loops(loops).resident(50).views_every(views_every);
             within(engine.start())
         };
         let engine = start().await.unwrap();

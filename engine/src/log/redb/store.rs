@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use annals_tasks_sdk::JobId;
@@ -15,7 +16,7 @@ use super::views::Views;
 use crate::job::ValueDigest;
 use crate::log::row::reflects;
 use crate::log::{EventLog, Hour, JobRow, KeyRow, Link, LogError, LogReader};
-use crate::log::{Position, ReadRow, Row, ViewsUpdate};
+use crate::log::{Position, ReadRow, Row, ViewsLog, ViewsUpdate};
 
 /// How a store is opened.
 #[derive(Clone)]
@@ -67,9 +68,6 @@ pub struct RedbLog {
     grown: u64,
     /// Whether a crash now would have to be repaired.
     unsettled: bool,
-    poisoned: bool,
-    /// Whether the views stay as they are, because they could not be read.
-    views_given_up: bool,
     /// The last field, because the files must be closed before another process may open them.
     _lock: Lock,
 }
@@ -80,10 +78,46 @@ impl fmt::Debug for RedbLog {
     }
 }
 
-/// What readers share with the log.
+/// What readers, and who writes the views, share with the log.
 struct Store {
     records: Records,
     views: Views,
+    poisoned: AtomicBool,
+    /// Whether the views stay as they are, because they could not be read.
+    views_given_up: AtomicBool,
+}
+
+/// Poisons the store unless what is begun ends well.
+struct Poison<'a>(Option<&'a AtomicBool>);
+
+impl Drop for Poison<'_> {
+    fn drop(&mut self) {
+        if let Some(poisoned) = self.0 {
+            poisoned.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl Store {
+    fn write(&self, change: impl FnOnce() -> Result<(), LogError>) -> Result<(), LogError> {
+        if self.poisoned.load(Ordering::Acquire) {
+            return Err(LogError::Poisoned);
+        }
+        let mut poison = Poison(Some(&self.poisoned));
+        change()?;
+        poison.0 = None;
+        Ok(())
+    }
+
+    fn give_views_up(&self, error: &LogError) {
+        // An update that is left out must be followed by none.
+        self.views_given_up.store(true, Ordering::Release);
+        tracing::error!(
+            %error,
+            "the views cannot be written; until the next start, which will take longer, they \
+             stay as they are"
+        );
+    }
 }
 
 impl RedbLog {
@@ -108,77 +142,44 @@ impl RedbLog {
             return file::damaged(&folder.records(), detail);
         }
         let grown = records.active_bytes()?;
+        let (poisoned, views_given_up) = Default::default();
+        let store = Store { records, views, poisoned, views_given_up };
         Ok(Self {
-            store: Arc::new(Store { records, views }),
+            store: Arc::new(store),
             roll_bytes: options.roll_bytes,
             grown,
             // A repair, if there was one, would have to be done again.
             unsettled: true,
-            poisoned: false,
-            views_given_up: false,
             _lock: lock,
         })
-    }
-
-    fn write(
-        &mut self,
-        change: impl FnOnce(&mut Self) -> Result<(), LogError>,
-    ) -> Result<(), LogError> {
-        if self.poisoned {
-            return Err(LogError::Poisoned);
-        }
-        // Set before, so that it holds whatever happens in between.
-        self.poisoned = true;
-        change(self)?;
-        self.poisoned = false;
-        Ok(())
     }
 }
 
 impl EventLog for RedbLog {
     fn append(&mut self, rows: &[Row]) -> Result<(), LogError> {
-        self.write(|log| {
-            if log.grown >= log.roll_bytes {
-                log.store.records.roll()?;
-                log.grown = 0;
+        let Self { store, roll_bytes, grown, unsettled, .. } = self;
+        store.write(|| {
+            if *grown >= *roll_bytes {
+                store.records.roll()?;
+                *grown = 0;
             }
-            log.store.records.append(rows)?;
-            log.grown += rows.iter().map(Row::bytes_all).sum::<u64>();
-            log.unsettled |= !rows.is_empty();
+            store.records.append(rows)?;
+            *grown += rows.iter().map(Row::bytes_all).sum::<u64>();
+            *unsettled |= !rows.is_empty();
             Ok(())
         })
     }
 
-    fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError> {
-        self.write(|log| {
-            reflects(update.upto, log.store.records.next())?;
-            if log.views_given_up {
-                return Ok(());
-            }
-            let views = &log.store.views;
-            let given_up = match views.mend() {
-                Err(error) => error,
-                Ok(()) => match views.checkpoint(update) {
-                    Err(error @ LogError::Damaged(_)) => error,
-                    other => return other,
-                },
-            };
-            // An update that is left out must be followed by none.
-            log.views_given_up = true;
-            tracing::error!(
-                error = %given_up,
-                "the views cannot be written; until the next start, which will take longer, they \
-                 stay as they are"
-            );
-            Ok(())
-        })
+    fn views(&self) -> Arc<dyn ViewsLog> {
+        self.store.clone()
     }
 
     fn idle(&mut self) -> Result<(), LogError> {
-        self.write(|log| {
-            if log.unsettled {
-                log.store.records.settle()?;
-                log.unsettled = false;
+        let Self { store, unsettled, .. } = self;
+        store.write(|| {
+            if *unsettled {
+                store.records.settle()?;
+                *unsettled = false;
             }
             Ok(())
         })
@@ -188,11 +189,32 @@ impl EventLog for RedbLog {
         self.store.clone()
     }
 
-    fn close(mut self: Box<Self>) -> Result<(), LogError> {
-        self.write(|log| {
-            let placed = log.store.records.in_place();
-            let records = log.store.records.close();
-            log.store.views.close().and(records).and(placed)
+    fn close(self: Box<Self>) -> Result<(), LogError> {
+        let store = &self.store;
+        store.write(|| {
+            let placed = store.records.in_place();
+            let records = store.records.close();
+            store.views.close().and(records).and(placed)
+        })
+    }
+}
+
+impl ViewsLog for Store {
+    fn checkpoint(&self, update: &ViewsUpdate) -> Result<(), LogError> {
+        self.write(|| {
+            reflects(update.upto, self.records.next())?;
+            if self.views_given_up.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            let given_up = match self.views.mend() {
+                Err(error) => error,
+                Ok(()) => match self.views.checkpoint(update) {
+                    Err(error @ LogError::Damaged(_)) => error,
+                    other => return other,
+                },
+            };
+            self.give_views_up(&given_up);
+            Ok(())
         })
     }
 }

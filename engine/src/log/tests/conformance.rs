@@ -187,6 +187,30 @@ fn views_are_replaced_and_know_the_open_jobs() {
     });
 }
 
+#[test]
+fn views_are_written_by_another_thread_while_rows_are_appended() {
+    everywhere(|place| {
+        let mut log = place.open();
+        let mut job = Job::new(1);
+        log.append(&[job.row(1, &[small(1)])]).unwrap();
+        let (views, reader, row) = (log.views(), log.reader(), job.view(JobStatus::Running));
+        let viewing_all = std::thread::spawn(move || {
+            while reader.viewed() < Position(100) {
+                let upto = Position(reader.next_position().0 - 1);
+                views.checkpoint(&viewing(std::slice::from_ref(&row), upto)).unwrap();
+            }
+        });
+        for position in 2..=100 {
+            log.append(&[job.row(position, &[small(1)])]).unwrap();
+        }
+        viewing_all.join().unwrap();
+        drop(log);
+        let log = place.open();
+        assert_eq!(log.reader().viewed(), Position(100));
+        assert_eq!(log.reader().open_rows().unwrap().len(), 1);
+    });
+}
+
 fn id_range(id: u128) -> std::ops::RangeInclusive<u64> {
     let first = u64::try_from(id).unwrap() * 2 - 1;
     first..=first + 1

@@ -1,5 +1,7 @@
 //! Group commit: order, gathering, and the end after a failure.
 
+use std::io::ErrorKind;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -7,7 +9,7 @@ use super::{Job, small, viewing};
 use crate::job::{Event, JobStatus};
 use crate::log::{
     Committer, Done, Durable, EventLog, Fault, LogError, LogReader, MemoryDisk, Position, Row,
-    Stopped, Ticket, ViewsUpdate, Worked, Writer, encode_row,
+    Stopped, Ticket, ViewsLog, ViewsUpdate, Worked, Writer, encode_row,
 };
 
 type Answers = Arc<Mutex<Vec<(usize, Option<Ticket>)>>>;
@@ -81,15 +83,106 @@ fn a_commit_has_a_limit_and_parts_no_submission() {
 fn a_checkpoint_waits_for_the_rows_before_it() {
     let disk = MemoryDisk::new();
     let (writer, mut committer, _) = by_hand(&disk);
-    writer.submit(0, &mut [row(&Job::new(1), 1)]).unwrap();
-    writer.checkpoint(viewing(&[Job::new(1).view(JobStatus::Running)], Position(1))).unwrap();
-    writer.submit(0, &mut [row(&Job::new(2), 1)]).unwrap();
+    // The second one is too much for the commit of the first.
+    writer.submit(0, &mut [row(&Job::new(1), 4_000)]).unwrap();
+    writer.submit(0, &mut [row(&Job::new(2), 97)]).unwrap();
+    writer.checkpoint(viewing(&[Job::new(1).view(JobStatus::Running)], Position(4_097))).unwrap();
+    writer.submit(0, &mut [row(&Job::new(3), 4_000)]).unwrap();
+    assert_eq!(writer.stats().waiting, 4);
     let mut seen = Vec::new();
     while committer.commit_next() == Worked::Committed {
-        seen.push((disk.next_position().0, disk.viewed().0));
+        seen.push((disk.next_position().0, disk.viewed().0, writer.has_viewed()));
     }
-    assert_eq!(seen, [(2, 0), (2, 1), (3, 1)]);
-    assert_eq!(writer.stats().commits, 2);
+    let expected =
+        [(4_001, 0, false), (4_098, 0, false), (4_098, 4_097, true), (8_098, 4_097, true)];
+    assert_eq!(seen, expected);
+    assert_eq!((writer.stats().commits, writer.stats().waiting), (3, 0));
+}
+
+/// A log whose views are written when the test lets them, and as it wants.
+struct Held {
+    log: Box<dyn EventLog>,
+    views: Arc<HeldViews>,
+}
+
+struct HeldViews {
+    views: Arc<dyn ViewsLog>,
+    begun: Mutex<Sender<()>>,
+    go: Mutex<Receiver<Then>>,
+}
+
+/// What becomes of a checkpoint that was held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Written,
+    Failed,
+    Panicked,
+}
+
+impl ViewsLog for HeldViews {
+    fn checkpoint(&self, update: &ViewsUpdate) -> Result<(), LogError> {
+        self.begun.lock().unwrap().send(()).unwrap();
+        let then = self.go.lock().unwrap().recv();
+        match then.expect("the test says what is to become of it") {
+            Then::Written => self.views.checkpoint(update),
+            Then::Failed => {
+                Err(LogError::Io { path: "views".into(), source: ErrorKind::Other.into() })
+            }
+            Then::Panicked => panic!("the views panic"),
+        }
+    }
+}
+
+impl EventLog for Held {
+    fn append(&mut self, rows: &[Row]) -> Result<(), LogError> {
+        self.log.append(rows)
+    }
+
+    fn views(&self) -> Arc<dyn ViewsLog> {
+        self.views.clone()
+    }
+
+    fn idle(&mut self) -> Result<(), LogError> {
+        self.log.idle()
+    }
+
+    fn reader(&self) -> Arc<dyn LogReader> {
+        self.log.reader()
+    }
+
+    fn close(self: Box<Self>) -> Result<(), LogError> {
+        self.log.close()
+    }
+}
+
+#[test]
+fn no_commit_waits_for_the_views_but_the_end_does() {
+    for then in [Then::Written, Then::Failed, Then::Panicked] {
+        let disk = MemoryDisk::new();
+        let log: Box<dyn EventLog> = Box::new(disk.open());
+        let ((begun, has_begun), (let_go, go)) = (channel(), channel());
+        let views = HeldViews { views: log.views(), begun: Mutex::new(begun), go: Mutex::new(go) };
+        let (answers, done) = answers();
+        let writer = Writer::start(Box::new(Held { log, views: Arc::new(views) }), done).unwrap();
+        let submit = |id| writer.submit(0, &mut [row(&Job::new(id), 1)]).unwrap();
+        let first = submit(1);
+        writer.checkpoint(viewing(&[], Position(1))).unwrap();
+        has_begun.recv().unwrap();
+        let second = submit(2);
+        let durable = || answers.lock().unwrap().last().copied();
+        until(|| durable() == Some((0, Some(second))));
+        assert!(first < second && !writer.has_viewed());
+        let closing = writer.clone();
+        let closing = std::thread::spawn(move || closing.close());
+        until(|| writer.health().is_err());
+        let_go.send(then).unwrap();
+        let closed = closing.join().unwrap();
+        assert_eq!(closed.is_ok(), then == Then::Written, "{closed:?}");
+        assert_eq!(disk.viewed(), Position(u64::from(then == Then::Written)));
+        // Who has submitted something hears of a failure.
+        let failed = durable() == Some((0, None));
+        assert_eq!(failed, then != Then::Written);
+    }
 }
 
 #[test]
@@ -184,8 +277,8 @@ impl EventLog for Counted {
         self.0.append(rows)
     }
 
-    fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError> {
-        self.0.checkpoint(update)
+    fn views(&self) -> Arc<dyn ViewsLog> {
+        self.0.views()
     }
 
     fn idle(&mut self) -> Result<(), LogError> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use annals_engine::job::ValueDigest;
 use annals_engine::log::{EventLog, Fault, Hour, JobRow, KeyRow, LogError, LogReader, Position};
-use annals_engine::log::{ReadRow, Row, ViewsUpdate};
+use annals_engine::log::{ReadRow, Row, ViewsLog, ViewsUpdate};
 use annals_tasks_sdk::JobId;
 
 use super::{Gate, Reads, WatchedReader};
@@ -140,11 +140,8 @@ impl EventLog for Watched {
         if fault == Some(Fault::After) { Err(self.die()) } else { Ok(()) }
     }
 
-    fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError> {
-        if self.gate.with(|orders| orders.frozen) {
-            return Ok(());
-        }
-        self.log.checkpoint(update)
+    fn views(&self) -> Arc<dyn ViewsLog> {
+        Arc::new(WatchedViews { views: self.log.views(), gate: self.gate.clone() })
     }
 
     fn idle(&mut self) -> Result<(), LogError> {
@@ -157,6 +154,20 @@ impl EventLog for Watched {
 
     fn close(self: Box<Self>) -> Result<(), LogError> {
         self.log.close()
+    }
+}
+
+struct WatchedViews {
+    views: Arc<dyn ViewsLog>,
+    gate: LogGate,
+}
+
+impl ViewsLog for WatchedViews {
+    fn checkpoint(&self, update: &ViewsUpdate) -> Result<(), LogError> {
+        if self.gate.with(|orders| orders.frozen) {
+            return Ok(());
+        }
+        self.views.checkpoint(update)
     }
 }
 
@@ -174,8 +185,8 @@ impl EventLog for Tampered {
         self.log.append(rows)
     }
 
-    fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError> {
-        self.log.checkpoint(update)
+    fn views(&self) -> Arc<dyn ViewsLog> {
+        self.log.views()
     }
 
     fn idle(&mut self) -> Result<(), LogError> {
