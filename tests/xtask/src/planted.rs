@@ -270,3 +270,27 @@ fn compile(tree: &Path, target: &Path) -> Result<Vec<(String, PathBuf)>, String>
     let binaries = messages.filter_map(|message| Some((message.target?.name, message.executable?)));
     Ok(binaries.collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_fault_can_be_planted() {
+        let Faults { fault: faults } = toml::from_str(include_str!("faults.toml")).unwrap();
+        let names: BTreeSet<&str> = faults.iter().map(|fault| &*fault.name).collect();
+        assert_eq!(names.len(), faults.len(), "names are unique");
+        for fault in &faults {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(&fault.file);
+            let text = fs::read_to_string(path).unwrap();
+            let Fault { name, file, find, plant, first, .. } = fault;
+            assert_eq!(text.matches(find).count(), 1, "{name}: its piece is not once in {file}");
+            assert!(plant.contains("PLANTED"), "{name} has no switch");
+            let known = |first: &String| NETS.iter().any(|net| net.name == first);
+            assert!(first.as_ref().is_none_or(known), "{name}: there is no net {first:?}");
+        }
+        assert!(faults.len() >= 40);
+    }
+}
