@@ -69,6 +69,7 @@ impl Because {
             Reason::Sleeps { task, .. } => ("sleeps", Some(task), None),
             Reason::WantsKind { task, .. } => ("wants_kind", Some(task), None),
             Reason::Failed { task, .. } => ("failed", Some(task), None),
+            Reason::Lacks(_) => ("lacks", None, None),
             _ => ("other", None, None),
         };
         Self { code, detail: reason.to_string(), task: task.cloned(), attempt }

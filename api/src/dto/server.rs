@@ -21,8 +21,8 @@ pub struct Health {
 /// Why a server is not well, or not ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Reason {
-    /// A stable word: `starting`, `start_failed`, `stopping`, `engine_failed`, `store_gone`,
-    /// `disk_nearly_full` or `disk_unknown`.
+    /// A stable word: `starting`, `start_failed`, `stopping`, `engine_failed`, `law_broken`,
+    /// `store_gone`, `disk_nearly_full` or `disk_unknown`.
     pub code: &'static str,
     /// What it is, as a sentence.
     pub detail: String,

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use annals_engine::Engine;
+use annals_engine::runtime::EngineError;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CACHE_CONTROL;
@@ -17,13 +19,17 @@ use crate::dto::{Health, Reason};
 /// A disk that does not say within this time how full it is has something else.
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
+/// What the engine was about to write cannot be.
+const LAW_BROKEN: &str = "law_broken";
+
 pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(live)).routes(routes!(ready)).routes(routes!(healthy))
 }
 
 /// Whether the process is worth keeping.
 ///
-/// 503 where only another start helps: the engine could not be started, or a write has failed.
+/// 503 where only another start helps: the engine could not be started, or a write has failed. An
+/// engine that has contradicted itself about one job is kept: others go on in it.
 #[utoipa::path(get, path = "/livez", operation_id = "isLive", tag = "server", responses(
     (status = 200, description = "It is", body = Health),
     (status = 503, description = "It is not, and why", body = Health),
@@ -32,7 +38,10 @@ async fn live(State(state): State<AppState>) -> Response {
     let phase = state.phase();
     let reasons = match &phase {
         Phase::Failed(why) => vec![start_failed(why)],
-        Phase::Ready(engine) => engine_failed(engine).into_iter().collect(),
+        Phase::Ready(engine) => {
+            let failed = engine_failed(engine).filter(|reason| reason.code != LAW_BROKEN);
+            failed.into_iter().collect()
+        }
         Phase::Starting(_) | Phase::Stopping(_) => Vec::new(),
     };
     answer(&phase, reasons)
@@ -41,8 +50,9 @@ async fn live(State(state): State<AppState>) -> Response {
 /// Whether clients should be sent here.
 ///
 /// 503 while the store is opened, repaired and recovered, with how far that is; when a write has
-/// failed; when the store is not where it was; when the disk is nearly full; and when the server is
-/// about to end.
+/// failed; when the engine has contradicted itself about a job (`law_broken`, until the next
+/// start); when the store is not where it was; when the disk is nearly full; and when the server
+/// is about to end.
 #[utoipa::path(get, path = "/readyz", operation_id = "isReady", tag = "server", responses(
     (status = 200, description = "They should", body = Health),
     (status = 503, description = "They should not, and why", body = Health),
@@ -105,12 +115,17 @@ fn start_failed(why: &str) -> Reason {
     reason("start_failed", why)
 }
 
-fn engine_failed(engine: &annals_engine::Engine) -> Option<Reason> {
-    engine.health().err().map(|error| reason("engine_failed", error.to_string()))
+fn engine_failed(engine: &Engine) -> Option<Reason> {
+    let error = engine.health().err()?;
+    let code = match error {
+        EngineError::LawBroken(_) => LAW_BROKEN,
+        _ => "engine_failed",
+    };
+    Some(reason(code, error.to_string()))
 }
 
 /// The next commit would find that out; a server with nothing to do finds it out here.
-async fn store_is_gone(engine: &annals_engine::Engine) -> Option<Reason> {
+async fn store_is_gone(engine: &Engine) -> Option<Reason> {
     let reader = engine.reader();
     let gone = in_time(move || reader.in_place()).await?.err()?;
     Some(reason("store_gone", gone.to_string()))

@@ -127,5 +127,5 @@ pub(crate) fn preview(
     // What was checked begins a job.
     let begun = begin(JobId::from_u128(0), events, &context);
     let (job, events) = begun.map_err(|bad| Problem::new(Code::INTERNAL, bad.to_string()))?;
-    Ok((events, Snapshot { job: Arc::new(job), live: BTreeMap::new() }))
+    Ok((events, Snapshot { job: Arc::new(job), live: BTreeMap::new(), lack: None }))
 }

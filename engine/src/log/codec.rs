@@ -94,6 +94,7 @@ pub fn encode_row(
     values: Vec<(u32, Arc<[u8]>)>,
 ) -> Result<(Row, [u8; 32]), CodecError> {
     debug_assert!(!events.is_empty());
+    debug_assert!(events.iter().zip(before.seq + 1..).all(|(event, due)| event.seq == due));
     let mut draft = Draft::new(job, before);
     draft.push(events)?;
     Ok(draft.finish(values))
@@ -122,13 +123,13 @@ impl Draft {
         Self { bytes, chain: Chain { job, seq: before.seq, hash: before.hash }, events: 0 }
     }
 
-    /// Encodes and hashes the next events.
+    /// Encodes and hashes the next events. They get the numbers behind that of the head: that these
+    /// are theirs is for the caller to see to.
     pub fn push(&mut self, events: &[Recorded]) -> Result<(), CodecError> {
         let count = self.events().saturating_add(events.len());
         self.events = u32::try_from(count).map_err(|_| CodecError::TooLarge { len: count })?;
         self.bytes.reserve(ROOM * events.len());
         for recorded in events {
-            debug_assert_eq!(recorded.seq, self.chain.seq + 1);
             let start = self.bytes.len();
             put_record(recorded, &mut self.bytes)?;
             self.chain.push(&self.bytes[start..]);

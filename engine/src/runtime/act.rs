@@ -91,7 +91,7 @@ impl Loop {
         }
     }
 
-    fn publish(&mut self, job: JobId, seq: u64) {
+    pub(super) fn publish(&mut self, job: JobId, seq: u64) {
         let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return };
         executor.durable_seq = seq;
         executor.show_outputs();

@@ -16,6 +16,7 @@ use super::error::{EngineError, StartError};
 use super::executor::{Entry, Executor};
 use super::inbox::{Outbox, Worth};
 use super::loads::Loader;
+use super::lookout::Lack;
 use super::message::Message;
 use super::pool::SUSPECTS;
 use super::turn::Loop;
@@ -31,13 +32,13 @@ const AT_ONCE: Worth = Worth { messages: 0, patience: Duration::ZERO };
 /// What drives an engine.
 pub struct Hands {
     shared: Arc<Shared>,
-    loops: Vec<Turned>,
+    pub(super) loops: Vec<Turned>,
     committer: Committer,
     loader: Loader,
 }
 
-struct Turned {
-    each: Loop,
+pub(super) struct Turned {
+    pub(super) each: Loop,
     outbox: Outbox,
     /// Taken from the inbox, for the next turns.
     mail: VecDeque<Message>,
@@ -83,6 +84,8 @@ pub struct LoopSeen {
     pub waits: bool,
     /// Grants that it has not taken up.
     pub granted: usize,
+    /// Open jobs without a reason to stand still, were it to look for them now.
+    pub without_reason: Vec<(JobId, Lack)>,
 }
 
 /// A loaded job as its loop has it.
@@ -263,6 +266,7 @@ impl Hands {
                 Entry::Parked(_) => parked.push((id, due)),
             }
         }
+        let lacks = |&id: &JobId| each.lack(id).map(|lack| (id, lack));
         jobs.sort_unstable_by_key(|seen| seen.job.id());
         parked.sort_unstable();
         LoopSeen {
@@ -275,6 +279,7 @@ impl Hands {
             broken: each.broken.iter().map(|(&id, why)| (id, why.clone())).collect(),
             waits: !each.pending.is_empty(),
             granted: each.granted.len(),
+            without_reason: each.entries.keys().filter_map(lacks).collect(),
         }
     }
 

@@ -10,6 +10,7 @@ use super::attempt::{GRACE, grace_of};
 use super::error::{CommandError, EngineError, JobError, SubmitError};
 use super::executor::{Entry, Executor, Running};
 use super::keys::Claim;
+use super::laws::BrokenLaw;
 use super::message::{Answer, Ask, Reply, Shows, Snapshot};
 use super::turn::{Loop, THIS_TURN};
 use crate::job::{
@@ -100,6 +101,7 @@ impl Loop {
             StepError::Rejected(rejection) => CommandError::Rejected(rejection),
             StepError::Illegal(illegal) => {
                 let why = illegal.to_string();
+                self.shared.note_broken_law(self.index, &BrokenLaw::from(&illegal));
                 self.break_job(id, why.clone());
                 JobError::Unreadable { job: id, why }.into()
             }
@@ -127,7 +129,7 @@ impl Loop {
             events = step(&mut copy, Report::Recover, &engine)?;
         }
         events.extend(step(&mut copy, command, cx)?);
-        let snapshot = Snapshot { job: Arc::new(copy), live: executor.snapshot().live };
+        let snapshot = Snapshot { job: Arc::new(copy), ..executor.snapshot() };
         Ok(Answer { events, snapshot, replayed: false })
     }
 

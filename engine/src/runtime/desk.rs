@@ -10,6 +10,7 @@ use super::agenda::Agenda;
 use super::engine::Shared;
 use super::executor::{Entry, Executor, Held, Running, Touched};
 use super::ids::JobMap;
+use super::laws::BrokenLaw;
 use super::message::Message;
 use super::pool::{PoolId, SUSPECTS, Waiter};
 use super::turn::{Loop, THIS_TURN};
@@ -124,6 +125,7 @@ impl Desk<'_> {
             }
             Err(StepError::Illegal(illegal)) => {
                 let why = illegal.to_string();
+                self.shared.note_broken_law(self.home, &BrokenLaw::from(&illegal));
                 tracing::error!(%job, why, "the job is given up");
                 self.touch();
                 self.broken.insert(job, why);

@@ -73,7 +73,7 @@ fn at_most(each: &Loop) -> Duration {
         return Duration::ZERO;
     }
     let clock = &each.shared.clock;
-    match each.next_due() {
+    match each.next_due().into_iter().chain(each.next_look()).min() {
         Some(due) => clock.patience(due.since(clock.now())),
         None => IDLE,
     }

@@ -17,6 +17,7 @@ use super::error::EngineError;
 use super::handle::JobHandle;
 use super::inbox::Inbox;
 use super::keys::Keys;
+use super::laws::BrokenLaw;
 use super::loads::Loads;
 use super::message::{Message, Reply};
 use super::pool::Pools;
@@ -69,6 +70,8 @@ pub(super) struct Shared {
     /// Whether what an engine that died had left behind is ended.
     pub(super) leftovers_ended: Mutex<bool>,
     pub(super) failure: OnceLock<EngineError>,
+    /// The first law that an event would have broken.
+    pub(super) broken_law: OnceLock<BrokenLaw>,
     pub(super) admission: Arc<Semaphore>,
 }
 
@@ -124,6 +127,16 @@ impl Shared {
         let is_news = self.failure.set(error).is_ok();
         self.growth.send_replace(());
         is_news
+    }
+
+    /// Notes that a law was about to be broken. What would have broken it is not written.
+    pub(super) fn note_broken_law(&self, home: usize, broken: &BrokenLaw) {
+        let BrokenLaw { job, seq, event, law } = broken;
+        let name = law.name();
+        tracing::error!(%job, seq, event, law = name, "the engine contradicts itself: {broken}");
+        self.counters[home].broken_law(*law);
+        // The first one tells most.
+        let _ = self.broken_law.set(broken.clone());
     }
 
     /// Whether nothing is answered any more.
@@ -248,7 +261,9 @@ impl Engine {
         names
     }
 
-    /// Whether the engine still takes and answers requests; why not, where it does not.
+    /// Whether the engine still takes and answers requests, and has not contradicted itself; why
+    /// not, where that is not so. After [`EngineError::LawBroken`], which stands until the next
+    /// start, it still does.
     pub fn health(&self) -> Result<(), EngineError> {
         let shared = &self.0.shared;
         if let Some(error) = shared.failure.get() {
@@ -260,7 +275,11 @@ impl Engine {
         })?;
         // A loop that has ended reads nothing any more.
         let turning = shared.inboxes.iter().all(Inbox::is_open);
-        if turning && !shared.admission.is_closed() { Ok(()) } else { Err(shared.why()) }
+        if !turning || shared.admission.is_closed() {
+            return Err(shared.why());
+        }
+        let broken = shared.broken_law.get().cloned();
+        broken.map_or(Ok(()), |broken| Err(EngineError::LawBroken(broken)))
     }
 
     /// What the writer of the log has done since the start.

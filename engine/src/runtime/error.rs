@@ -6,6 +6,7 @@ use annals_tasks_sdk::plan::PlanErrors;
 use annals_tasks_sdk::{BadName, JobId, PayloadError};
 
 use super::keys::Reused;
+use super::laws::BrokenLaw;
 use crate::job::Rejection;
 use crate::log::LogError;
 
@@ -29,6 +30,13 @@ pub enum EngineError {
     /// next start.
     #[error("the engine panicked, so the outcome is unknown until it is started again")]
     Panicked,
+    /// The engine was about to write what cannot be. It did not, gave that job up, and goes on with
+    /// the others; [`Engine::health`](super::Engine::health) alone says this.
+    #[error(
+        "the engine contradicted itself: {0}; nothing of it was written, the job is given up until \
+         the next start, and other jobs go on"
+    )]
+    LawBroken(BrokenLaw),
     /// The engine has been shut down.
     #[error("the engine has stopped")]
     Stopped,

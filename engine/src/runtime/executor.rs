@@ -9,6 +9,7 @@ use annals_tasks_sdk::{JobId, Payload, TaskId, Timestamp};
 use super::attempt::Attempt;
 use super::error::JobError;
 use super::ids::JobMap;
+use super::laws::{BrokenLaw, Written};
 use super::message::{LiveCell, Snapshot};
 use super::pool::{Place, PoolId};
 use super::registry::KindId;
@@ -21,6 +22,8 @@ pub(super) struct Executor {
     pub(super) job: Arc<Job>,
     /// Where its history stands, events of the present turn not counted.
     pub(super) head: Head,
+    /// What the laws of histories know of what was written.
+    written: Written,
     /// Events of the present turn.
     pub(super) fresh: Vec<Recorded>,
     /// The row of the first of them, so far as they are encoded.
@@ -112,6 +115,7 @@ impl Executor {
         Self {
             durable_seq: head.seq,
             counted: (head.seq > 0).then(|| job.status()),
+            written: if head.seq > 0 { Written::of(&job) } else { Written::nothing() },
             job,
             head,
             fresh: Vec::new(),
@@ -154,6 +158,13 @@ impl Executor {
         if draft.push(&self.fresh[draft.events()..]).is_ok() {
             self.draft = Some(draft);
         }
+    }
+
+    /// Looks once more at the events of the turn, which are about to be written. After an error the
+    /// job must not go on.
+    pub(super) fn look_at_fresh(&mut self) -> Result<(), BrokenLaw> {
+        let tasks = self.job.tasks().len();
+        self.written.take_in((self.job.id(), tasks), self.head.seq, &self.fresh)
     }
 
     /// Encodes the events of the turn, which then are `fresh` no more. Gives them back, their row,
@@ -245,7 +256,8 @@ impl Executor {
             let live = running.live.lock().unwrap_or_else(PoisonError::into_inner);
             (running.task, live.clone())
         });
-        Snapshot { job: Arc::clone(&self.job), live: live.collect::<BTreeMap<_, _>>() }
+        let (job, live) = (Arc::clone(&self.job), live.collect::<BTreeMap<_, _>>());
+        Snapshot { job, live, lack: None }
     }
 
     /// How the job has ended, if it has and that is durable: the state may be ahead of that.

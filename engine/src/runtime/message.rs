@@ -12,6 +12,7 @@ use super::error::{CommandError, EngineError, JobError, SubmitError};
 use super::executor::Executor;
 use super::keys::Claim;
 use super::loads::Found;
+use super::lookout::Lack;
 use super::pool::Waiter;
 use super::rows::Listing;
 use crate::job::{Command, IdempotencyKey, Job, Origin};
@@ -84,12 +85,14 @@ pub struct Snapshot {
     pub job: Arc<Job>,
     /// What live attempts say; volatile, no part of the job's state.
     pub live: BTreeMap<TaskNumber, Live>,
+    /// What the engine has found that it lacks to go on, if nothing will move it.
+    pub lack: Option<Lack>,
 }
 
 impl Snapshot {
     /// Of a job that is not loaded: nothing of it is alive.
     pub(super) fn at_rest(job: Arc<Job>) -> Self {
-        Self { job, live: BTreeMap::new() }
+        Self { job, live: BTreeMap::new(), lack: None }
     }
 }
 

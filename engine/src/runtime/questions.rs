@@ -10,7 +10,10 @@ use crate::log::Position;
 
 impl Loop {
     pub(super) fn on_snapshot(&mut self, id: JobId, reply: Reply<Result<Snapshot, JobError>>) {
-        let snapshot = self.at_hand(id).map(|executor| executor.snapshot());
+        let mut snapshot = self.at_hand(id).map(|executor| executor.snapshot());
+        if let Ok(snapshot) = &mut snapshot {
+            snapshot.lack = self.lack_known(id);
+        }
         self.after_events_of(id, answer(reply, snapshot));
     }
 

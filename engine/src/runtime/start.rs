@@ -152,6 +152,7 @@ impl Builder {
             live_dir: Some(self.dir.join("live")),
             leftovers_ended: Mutex::new(false),
             failure: OnceLock::new(),
+            broken_law: OnceLock::new(),
             admission: Arc::new(Semaphore::new(INBOX_MAX)),
         };
         (shared, committer, loader)

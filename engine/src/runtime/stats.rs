@@ -5,7 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::engine::Engine;
+use super::engine::{Engine, Shared};
+use super::laws::Law;
 use super::turn::Loop;
 use crate::job::{Event, JobStatus};
 use crate::log::{Position, WriterStats};
@@ -28,6 +29,8 @@ pub struct EngineStats {
     pub timers: u64,
     /// The pools, in their order.
     pub pools: Vec<PoolStats>,
+    /// What the engine has found when it looked at itself.
+    pub checks: Checks,
     /// Histories that were read because their jobs were not loaded when they were asked for, or
     /// when their time came.
     pub loads: u64,
@@ -69,6 +72,19 @@ pub struct OpenJobs {
     pub loaded: u64,
     /// Jobs that are given up, because their history cannot be followed; not counted above.
     pub broken: u64,
+}
+
+/// What the engine finds wrong with itself: nothing, unless it has a fault, or its memory has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Checks {
+    /// Open jobs that nothing will move and nobody holds, when they were last looked at: each is
+    /// about once a minute.
+    pub without_reason: u64,
+    /// How often such a job was tried again since the start.
+    pub tried_again: u64,
+    /// How often an event would have broken a law since the start, in the order of [`Law::ALL`].
+    pub broken_laws: [u64; Law::ALL.len()],
 }
 
 /// Jobs at rest: ended or waiting, not loaded, their state kept.
@@ -155,6 +171,9 @@ pub(super) struct Counters {
     late: Number,
     timers: Number,
     loads: Number,
+    without_reason: Number,
+    tried_again: Number,
+    broken_laws: [Number; Law::ALL.len()],
 }
 
 impl Counters {
@@ -204,6 +223,23 @@ impl Counters {
         self.loads.add(1);
     }
 
+    /// So many jobs have no reason to stand still.
+    pub(super) fn without_reason(&self, jobs: usize) {
+        self.without_reason.set(jobs as u64);
+    }
+
+    /// One of them is tried again.
+    pub(super) fn tried_again(&self) {
+        self.tried_again.add(1);
+    }
+
+    /// An event would have broken a law.
+    pub(super) fn broken_law(&self, law: Law) {
+        if let Some(place) = Law::ALL.iter().position(|each| *each == law) {
+            self.broken_laws[place].add(1);
+        }
+    }
+
     /// A report came too late.
     pub(super) fn late(&self) {
         self.late.add(1);
@@ -217,6 +253,15 @@ impl Loop {
         self.counters.live.set(self.live as u64);
         self.counters.broken.set(self.broken.len() as u64);
         self.counters.timers.set(self.agenda.len() as u64);
+    }
+}
+
+impl Shared {
+    /// How often each law was about to be broken.
+    fn broken_laws(&self) -> [u64; Law::ALL.len()] {
+        let times =
+            |place: usize| self.counters.iter().map(move |each| each.broken_laws[place].get());
+        std::array::from_fn(|place| times(place).sum())
     }
 }
 
@@ -254,6 +299,11 @@ impl Engine {
             late_reports: sum(|counters| &counters.late),
             timers: sum(|counters| &counters.timers),
             pools: shared.pools.stats(),
+            checks: Checks {
+                without_reason: sum(|counters| &counters.without_reason),
+                tried_again: sum(|counters| &counters.tried_again),
+                broken_laws: shared.broken_laws(),
+            },
             loads: sum(|counters| &counters.loads),
             at_rest: shared.resting.stats(),
             keys: shared.keys.known() as u64,

@@ -1,5 +1,9 @@
 //! What no caller can bring about from outside: contradictions within the engine.
 
+mod driven;
+mod laws;
+mod lookout;
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};

@@ -18,6 +18,7 @@ use super::error::EngineError;
 use super::executor::{Entries, Entry, Running, Touched};
 use super::ids::JobMap;
 use super::keys::key_row;
+use super::lookout::Lookout;
 use super::message::{Message, Reply};
 use super::pool::Waiter;
 use super::residency::Loading;
@@ -94,6 +95,7 @@ pub(super) struct Loop {
     /// ...and how many of them are.
     pub(super) due_loads: usize,
     pub(super) watchers: Watchers,
+    pub(super) lookout: Lookout,
     /// Attempts whose job was given up while they ran.
     pub(super) orphans: Vec<(JobId, Running)>,
     pub(super) live: usize,
@@ -109,9 +111,10 @@ pub(super) struct Loop {
 
 impl Loop {
     pub(super) fn new(index: usize, shared: Arc<Shared>) -> Self {
+        let now = shared.clock.now();
         Self {
             index,
-            now: shared.clock.now(),
+            now,
             counters: Arc::clone(&shared.counters[index]),
             shared,
             entries: Entries::default(),
@@ -137,6 +140,7 @@ impl Loop {
             overdue: VecDeque::new(),
             due_loads: 0,
             watchers: Watchers::default(),
+            lookout: Lookout::new(now),
             orphans: Vec::new(),
             live: 0,
             started: 0,
@@ -174,6 +178,7 @@ impl Loop {
         // What has become durable comes before answers that rest on it.
         self.act();
         self.wake_due();
+        self.look_out();
         self.reconcile_all();
         self.answer_submissions();
         self.submit();
@@ -318,6 +323,12 @@ impl Loop {
             executor.touched = Touched::No;
             if executor.fresh.is_empty() {
                 encoded.unchanged.push(id);
+                continue;
+            }
+            if let Err(broken) = executor.look_at_fresh() {
+                self.shared.note_broken_law(self.index, &broken);
+                self.spoil(id, broken.to_string());
+                encoded.spoiled.push(id);
                 continue;
             }
             match executor.encode() {

@@ -6,7 +6,7 @@ use annals_tasks_sdk::Timestamp;
 use annals_tasks_sdk::duration::format_duration;
 
 use crate::job::{Intent, Job, JobStatus, Task, TaskNumber, TaskStatus, Waiting};
-use crate::runtime::{GRACE, Snapshot};
+use crate::runtime::{GRACE, Lack, Snapshot};
 
 /// Something that a job waits for. Shown, it is a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -91,6 +91,12 @@ pub enum Reason {
         /// The kind.
         kind: String,
     },
+    /// The engine has found that nothing will move it.
+    #[error(
+        "nothing will move the job: {0}. This is a fault of the engine, which has tried the job \
+         again; a new start takes the job up from its log"
+    )]
+    Lacks(Lack),
     /// A failed task is in the way of others.
     #[error("task {task} has failed: {message}")]
     Failed {
@@ -112,7 +118,8 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Reason> {
         }
         (JobStatus::Paused, None) => [Reason::Held].into_iter().chain(failures(job)).collect(),
         (JobStatus::Running | JobStatus::Paused, intent) => {
-            let mut reasons: Vec<Reason> = live(snapshot, now);
+            let mut reasons: Vec<Reason> = snapshot.lack.map(Reason::Lacks).into_iter().collect();
+            reasons.extend(live(snapshot, now));
             if intent.is_none_or(|intent| intent == Intent::Pause) {
                 reasons.extend(job.tasks().filter_map(|(_, task)| waits(task, now)));
             }
@@ -122,8 +129,8 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Reason> {
     }
 }
 
-fn live(snapshot: &Snapshot, now: Timestamp) -> Vec<Reason> {
-    let reason = |(number, task): (TaskNumber, &Task)| {
+fn live(snapshot: &Snapshot, now: Timestamp) -> impl Iterator<Item = Reason> {
+    let reason = move |(number, task): (TaskNumber, &Task)| {
         let attempt = task.live_attempt()?;
         let (id, number_of_attempt) = (task.spec.id.to_string(), attempt.number);
         let told = snapshot.live.get(&number).and_then(|live| live.stopping_since);
@@ -138,7 +145,7 @@ fn live(snapshot: &Snapshot, now: Timestamp) -> Vec<Reason> {
             Reason::Stops { task: id, attempt: number_of_attempt, ago, grace }
         })
     };
-    snapshot.job.live().filter_map(reason).collect()
+    snapshot.job.live().filter_map(reason)
 }
 
 fn waits(task: &Task, now: Timestamp) -> Option<Reason> {

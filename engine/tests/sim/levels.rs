@@ -57,6 +57,7 @@ pub(crate) fn check(hands: &mut Hands, around: &Around<'_>) {
         for job in &each.jobs {
             Levels { job, each, mail, around }.check();
         }
+        assert_eq!(each.without_reason, [], "the engine's own lookout sees it, too");
         for (id, due) in &each.parked {
             will_be_woken(*id, *due, each, witness);
         }

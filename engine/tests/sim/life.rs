@@ -172,12 +172,22 @@ impl World {
 
     /// Drops an engine where it stands, and all that asked it.
     pub(crate) fn drop_life(&mut self) {
+        self.check_itself();
         self.crowd.clear();
         for client in &mut self.clients {
             client.hang_up(&mut self.rng);
         }
         self.life = None;
         self.clock.restart();
+    }
+
+    /// The engine has found nothing wrong with itself.
+    fn check_itself(&self) {
+        let Some(life) = &self.life else { return };
+        let checks = life.engine.stats().checks;
+        assert!(checks.broken_laws.iter().all(|times| *times == 0), "{:?}", life.engine.health());
+        let found = (checks.without_reason, checks.tried_again);
+        assert!(found == (0, 0) || life.lost.letters > 0, "jobs without a reason: {found:?}");
     }
 
     /// Puts a disk with these files into the machine, and takes down what the old one did.

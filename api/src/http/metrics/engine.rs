@@ -1,7 +1,9 @@
 //! What the engine counts.
 
 use annals_engine::log::WriterStats;
-use annals_engine::runtime::{AttemptCounts, EngineStats, JobCounts, OpenJobs, PoolStats};
+use annals_engine::runtime::{
+    AttemptCounts, Checks, EngineStats, JobCounts, Law, OpenJobs, PoolStats,
+};
 
 use super::text::{Kind, Page};
 
@@ -15,6 +17,7 @@ pub(super) fn write(page: &mut Page, stats: &EngineStats) {
     page.family(name, Kind::Counter, help).sample(&[], stats.late_reports);
     let help = "Jobs that wait for a time";
     page.family("annals_timers_pending", Kind::Gauge, help).sample(&[], stats.timers);
+    checks(page, &stats.checks);
     let help = "Histories that were read because their jobs were not loaded";
     page.family("annals_job_loads_total", Kind::Counter, help).sample(&[], stats.loads);
     let help = "Jobs that are not loaded and need no look at their history";
@@ -49,6 +52,19 @@ fn jobs(page: &mut Page, counts: &JobCounts, open: &OpenJobs) {
     page.family("annals_jobs_loaded", Kind::Gauge, help).sample(&[], open.loaded);
     let help = "Jobs that are given up, because their history cannot be followed";
     page.family("annals_jobs_unreadable", Kind::Gauge, help).sample(&[], open.broken);
+}
+
+fn checks(page: &mut Page, checks: &Checks) {
+    let help = "Open jobs that nothing will move and nobody holds, by the last look of each minute";
+    page.family("annals_jobs_without_reason", Kind::Gauge, help).sample(&[], checks.without_reason);
+    let help = "How often such a job was tried again";
+    page.family("annals_jobs_tried_again_total", Kind::Counter, help)
+        .sample(&[], checks.tried_again);
+    let help = "Events that would have broken a law of histories and were not written";
+    let mut broken = page.family("annals_broken_laws_total", Kind::Counter, help);
+    for (law, times) in Law::ALL.iter().zip(checks.broken_laws) {
+        broken.sample(&[("law", law.name())], times);
+    }
 }
 
 fn attempts(page: &mut Page, counts: &AttemptCounts) {

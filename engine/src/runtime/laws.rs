@@ -1,0 +1,338 @@
+//! Laws: what must hold of every history, looked at once more in what is about to be written.
+//!
+//! The machine keeps these laws, and refuses an event that would break one when it evolves. This
+//! is a second witness: it knows of a job only what was handed to the writer before, so that a
+//! fault in the machine, or in the memory of its state, does not find belief here too. It looks at
+//! no task, makes no room on the heap for jobs of up to 63 tasks, and does no I/O.
+
+use annals_tasks_sdk::{JobId, Timestamp};
+
+use crate::job::{Event, Illegal, Intent, Job, JobStatus, Recorded, TaskNumber, TaskStatus};
+
+/// A law of histories. Shown, it says what holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Law {
+    /// Each event has the number behind that of its predecessor.
+    #[error("the events of a job have no gap")]
+    NoGap,
+    /// No event is older than its predecessor.
+    #[error("time does not run backwards")]
+    TimeOrder,
+    /// A run has one end; it is left only by what reopens the job, or by the cancel of a failed
+    /// one.
+    #[error("a run ends once, and only what has ended is reopened")]
+    OneEnd,
+    /// No attempt starts when the run has ended, or its cancel was accepted.
+    #[error("nothing starts when a run has ended or its cancel was accepted")]
+    NoLateStart,
+    /// A task succeeds once, however often its job is executed again.
+    #[error("a task succeeds once")]
+    OneSuccess,
+    /// What succeeds is a task of the job.
+    #[error("only a task of the job succeeds")]
+    OwnTask,
+    /// What the machine decides can stand where it is to stand: it refused its own event.
+    #[error("an event can follow on its history")]
+    Legal,
+}
+
+impl Law {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::NoGap,
+        Self::TimeOrder,
+        Self::OneEnd,
+        Self::NoLateStart,
+        Self::OneSuccess,
+        Self::OwnTask,
+        Self::Legal,
+    ];
+
+    /// A short stable word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoGap => "no_gap",
+            Self::TimeOrder => "time_order",
+            Self::OneEnd => "one_end",
+            Self::NoLateStart => "no_late_start",
+            Self::OneSuccess => "one_success",
+            Self::OwnTask => "own_task",
+            Self::Legal => "legal",
+        }
+    }
+}
+
+/// An event that was about to be written, and the law that it would have broken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("event {seq} ({event}) of job {job} would break a law of histories: {law}")]
+#[non_exhaustive]
+pub struct BrokenLaw {
+    /// The job.
+    pub job: JobId,
+    /// The number that the event was to have.
+    pub seq: u64,
+    /// Its type.
+    pub event: &'static str,
+    /// The law.
+    pub law: Law,
+}
+
+impl From<&Illegal> for BrokenLaw {
+    fn from(Illegal { job, seq, event, .. }: &Illegal) -> Self {
+        Self { job: *job, seq: *seq, event, law: Law::Legal }
+    }
+}
+
+/// What was handed to the writer of a job, so far as the laws ask for it.
+#[derive(Debug)]
+pub(super) struct Written {
+    time: Timestamp,
+    run: Run,
+    successes: Successes,
+}
+
+/// How far the present run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Run {
+    Open,
+    /// Its cancel was accepted.
+    Cancelling,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+/// The tasks that have succeeded, a bit for each number.
+#[derive(Debug, Default)]
+struct Successes {
+    first: u64,
+    /// Of tasks from number 64 on.
+    more: Box<[u64]>,
+}
+
+impl Written {
+    /// Of a job of which nothing was written.
+    pub(super) fn nothing() -> Self {
+        let time = Timestamp::from_millis(i64::MIN);
+        Self { time, run: Run::Open, successes: Successes::default() }
+    }
+
+    /// Of a job as its history, which is written, has made it.
+    pub(super) fn of(job: &Job) -> Self {
+        let run = match (job.status(), job.intent()) {
+            (JobStatus::Completed, _) => Run::Completed,
+            (JobStatus::Failed, _) => Run::Failed,
+            (JobStatus::Cancelled, _) => Run::Cancelled,
+            (_, Some(Intent::Cancel)) => Run::Cancelling,
+            _ => Run::Open,
+        };
+        let mut successes = Successes::default();
+        if job.counts().completed > 0 {
+            let completed = job.tasks().filter(|(_, task)| task.status() == TaskStatus::Completed);
+            for (number, _) in completed {
+                // Each number comes once.
+                let _ = successes.add(number);
+            }
+        }
+        Self { time: job.time(), run, successes }
+    }
+
+    /// Looks at the next events of a job that has so many tasks, and takes them for written. After
+    /// an error this value is of no use any more.
+    pub(super) fn take_in(
+        &mut self,
+        (job, tasks): (JobId, usize),
+        before: u64,
+        events: &[Recorded],
+    ) -> Result<(), BrokenLaw> {
+        let mut last = before;
+        for Recorded { seq, time, event, .. } in events {
+            let held = if *seq != last.wrapping_add(1) {
+                Err(Law::NoGap)
+            } else if *time < self.time {
+                Err(Law::TimeOrder)
+            } else {
+                self.follow(event, tasks)
+            };
+            held.map_err(|law| BrokenLaw { job, seq: *seq, event: event.type_name(), law })?;
+            (last, self.time) = (*seq, *time);
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, event: &Event, tasks: usize) -> Result<(), Law> {
+        match event {
+            Event::AttemptStarted { .. } if self.run != Run::Open => Err(Law::NoLateStart),
+            Event::TaskCompleted { task, .. } if task.0 == 0 || task.0 as usize > tasks => {
+                Err(Law::OwnTask)
+            }
+            Event::TaskCompleted { task, .. } => self.successes.add(*task),
+            Event::CancelRequested if self.run == Run::Open => self.become_of(Run::Cancelling),
+            Event::JobCompleted => self.end(Run::Completed),
+            Event::JobFailed { .. } => self.end(Run::Failed),
+            Event::JobCancelled if self.run == Run::Failed => self.become_of(Run::Cancelled),
+            Event::JobCancelled => self.end(Run::Cancelled),
+            Event::JobReopened { .. } => match self.run {
+                Run::Failed | Run::Cancelled => self.become_of(Run::Open),
+                Run::Open | Run::Cancelling | Run::Completed => Err(Law::OneEnd),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn end(&mut self, end: Run) -> Result<(), Law> {
+        match self.run {
+            Run::Open | Run::Cancelling => self.become_of(end),
+            Run::Completed | Run::Failed | Run::Cancelled => Err(Law::OneEnd),
+        }
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "it is the end of what may be refused")]
+    fn become_of(&mut self, run: Run) -> Result<(), Law> {
+        self.run = run;
+        Ok(())
+    }
+}
+
+impl Successes {
+    fn add(&mut self, TaskNumber(task): TaskNumber) -> Result<(), Law> {
+        let (word, bit) = (task as usize / 64, 1 << (task % 64));
+        let bits = match word.checked_sub(1) {
+            None => &mut self.first,
+            Some(place) => {
+                if place >= self.more.len() {
+                    self.grow(place + 1);
+                }
+                &mut self.more[place]
+            }
+        };
+        let is_news = *bits & bit == 0;
+        *bits |= bit;
+        if is_news { Ok(()) } else { Err(Law::OneSuccess) }
+    }
+
+    /// Makes room for so many words, and as many again: tasks succeed one after the other.
+    fn grow(&mut self, words: usize) {
+        let mut more = std::mem::take(&mut self.more).into_vec();
+        more.resize(2 * words, 0);
+        self.more = more.into_boxed_slice();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use annals_tasks_sdk::{Exit, Payload};
+
+    use super::*;
+    use crate::job::{Failure, LogSize, Origin};
+
+    const TASKS: usize = 200;
+
+    fn recorded(seq: u64, millis: i64, event: Event) -> Recorded {
+        let (time, origin) = (Timestamp::from_millis(millis), Origin::ENGINE);
+        Recorded { seq, time, origin, leads: false, key: None, event }
+    }
+
+    fn completes(task: u32) -> Event {
+        let (task, exit, log) = (TaskNumber(task), Exit::default(), LogSize::default());
+        Event::TaskCompleted { task, attempt: 1, output: Payload::NULL, exit, log }
+    }
+
+    fn starts(task: u32) -> Event {
+        Event::AttemptStarted { task: TaskNumber(task), attempt: 1 }
+    }
+
+    fn fails() -> Event {
+        Event::JobFailed { error: Failure::new("no", "it does not work") }
+    }
+
+    /// The law that the last of these events breaks, which follow on nothing; each is a turn's.
+    fn broken(events: &[Event]) -> Option<Law> {
+        let mut written = Written::nothing();
+        let mut found = None;
+        for (event, seq) in events.iter().zip(1..) {
+            assert_eq!(found, None, "only the last may break one: {events:?}");
+            let event = recorded(seq, 7, event.clone());
+            let taken = written.take_in((JobId::from_u128(1), TASKS), seq - 1, &[event]);
+            found = taken.err().map(|broken| broken.law);
+        }
+        found
+    }
+
+    #[test]
+    fn a_run_ends_once() {
+        use Event::{CancelRequested, JobCancelled, JobCompleted, JobStarted};
+        let again = || Event::JobReopened { held: false };
+        let table: [(&[Event], Option<Law>); 13] = [
+            (&[JobStarted, JobCompleted], None),
+            (&[JobCompleted, JobCompleted], Some(Law::OneEnd)),
+            (&[JobCompleted, fails()], Some(Law::OneEnd)),
+            (&[JobCompleted, JobCancelled], Some(Law::OneEnd)),
+            (&[fails(), JobCompleted], Some(Law::OneEnd)),
+            (&[fails(), JobCancelled], None),
+            (&[fails(), JobCancelled, JobCancelled], Some(Law::OneEnd)),
+            (&[CancelRequested, JobCancelled, fails()], Some(Law::OneEnd)),
+            (&[fails(), again(), JobCompleted], None),
+            (&[fails(), JobCancelled, again(), fails(), again()], None),
+            (&[again()], Some(Law::OneEnd)),
+            (&[JobCompleted, again()], Some(Law::OneEnd)),
+            (&[CancelRequested, again()], Some(Law::OneEnd)),
+        ];
+        for (events, law) in table {
+            assert_eq!(broken(events), law, "{events:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_starts_late() {
+        use Event::{CancelRequested, JobCancelled, JobCompleted};
+        let again = || Event::JobReopened { held: false };
+        let late = Some(Law::NoLateStart);
+        assert_eq!(broken(&[starts(1), starts(2)]), None);
+        assert_eq!(broken(&[CancelRequested, starts(1)]), late);
+        assert_eq!(broken(&[JobCancelled, starts(1)]), late);
+        assert_eq!(broken(&[JobCompleted, starts(1)]), late);
+        assert_eq!(broken(&[fails(), starts(1)]), late);
+        assert_eq!(broken(&[CancelRequested, JobCancelled, again(), starts(1)]), None);
+    }
+
+    #[test]
+    fn a_task_of_the_job_succeeds_once() {
+        let last = u32::try_from(TASKS).unwrap();
+        for task in [1, 63, 64, 65, 127, 128, last] {
+            assert_eq!(broken(&[completes(task), completes(task)]), Some(Law::OneSuccess));
+            let again = Event::JobReopened { held: true };
+            let runs = [completes(task), fails(), again, completes(task)];
+            assert_eq!(broken(&runs), Some(Law::OneSuccess), "also in the next run");
+        }
+        assert_eq!(broken(&(1..=last).map(completes).collect::<Vec<_>>()), None);
+        assert_eq!(broken(&(1..=last).rev().map(completes).collect::<Vec<_>>()), None);
+        for task in [0, last + 1, u32::MAX] {
+            assert_eq!(broken(&[completes(task)]), Some(Law::OwnTask));
+        }
+    }
+
+    #[test]
+    fn numbers_have_no_gap_and_time_does_not_run_backwards() {
+        let job = JobId::from_u128(1);
+        let take = |before, events: &[(u64, i64)]| {
+            let of = |&(seq, time): &(u64, i64)| recorded(seq, time, Event::JobResumed);
+            let events: Vec<Recorded> = events.iter().map(of).collect();
+            Written::nothing().take_in((job, 1), before, &events)
+        };
+        let broken = |seq, law| Err(BrokenLaw { job, seq, event: "JobResumed", law });
+        assert_eq!(take(4, &[(5, 9), (6, 9), (7, 10)]), Ok(()));
+        assert_eq!(take(4, &[(4, 9)]), broken(4, Law::NoGap));
+        assert_eq!(take(4, &[(6, 9)]), broken(6, Law::NoGap));
+        assert_eq!(take(4, &[(5, 9), (5, 9)]), broken(5, Law::NoGap));
+        assert_eq!(take(u64::MAX, &[(1, 9)]), broken(1, Law::NoGap));
+        assert_eq!(take(4, &[(5, 9), (6, 8)]), broken(6, Law::TimeOrder));
+    }
+
+    #[test]
+    fn each_law_has_a_word_of_its_own() {
+        let words: std::collections::BTreeSet<_> = Law::ALL.map(Law::name).into();
+        assert_eq!(words.len(), Law::ALL.len());
+    }
+}
