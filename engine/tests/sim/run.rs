@@ -98,8 +98,10 @@ fn commit() -> Option<String> {
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Keeps what panics say instead of printing it: a world that fails is told of once.
-fn keep_panics() {
+/// Keeps what panics say instead of printing it: a world that fails is told of once. To be called
+/// before any engine is started, so that the engine is the first to hear of panics in tasks: what
+/// it notes of them is in the log.
+pub(crate) fn keep_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = take_hook();
