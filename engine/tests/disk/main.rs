@@ -3,10 +3,20 @@
 //!
 //! The disk is in memory, below redb. What was acknowledged before must be there afterwards.
 
+#[expect(dead_code, reason = "the simulator uses it all")]
+#[path = "../sim/clock.rs"]
+mod clock;
 mod crash;
+#[expect(dead_code, reason = "the simulator uses it all")]
+#[path = "../sim/crowd.rs"]
+mod crowd;
+mod damage;
 mod engine;
 mod images;
 mod ioerr;
+#[path = "../../../tests/redb-net/src/net.rs"]
+mod net;
+mod redb_alone;
 mod sim;
 mod tree;
 mod work;

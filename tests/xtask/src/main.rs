@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask --help`.
 
 mod planted;
+mod redb_net;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
@@ -97,6 +98,28 @@ enum Xtask {
         #[arg(long, default_value_t = 10)]
         rounds: u32,
     },
+    /// Closed stores that are damaged, one place at a time: flipped bits, sectors that are lost,
+    /// swapped or of long ago, ends that are cut off, files that are gone or older than they should
+    /// be. Whole engines on them answer as before, or say what is damaged.
+    Damage {
+        /// How many cases to try.
+        #[arg(long, default_value_t = 10_000)]
+        rounds: u64,
+        /// Which case is the first; new ones each time by default.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Compile for speed; the store's own assertions are left out then.
+        #[arg(long)]
+        release: bool,
+    },
+    /// An old redb of which some files cannot be opened any more after a crash: the crashes of
+    /// these tests must find that within a minute, and find nothing in the redb that is used here.
+    RedbNet {
+        /// How many images to look at of the redb that is used here; more where it took more to
+        /// find the fault of the old one.
+        #[arg(long, default_value_t = 5_000)]
+        images: u64,
+    },
     /// Whole engines on one thread, whose clock, disk, tasks and clients a seed drives: crashes at
     /// any operation, lost and torn writes, errors, full and slow disks, clocks that jump, clients
     /// that race and vanish. A seed that fails fails again, step by step.
@@ -155,6 +178,8 @@ fn main() -> ExitCode {
         Xtask::Ioerr { rounds } => ioerr(rounds),
         Xtask::Crash { images, seed, release } => crash(images, seed, release),
         Xtask::Planted { only } => planted::planted(only.as_deref()),
+        Xtask::Damage { rounds, seed, release } => damage(rounds, seed, release),
+        Xtask::RedbNet { images } => redb_net::run(images),
         Xtask::Sim { seed: Some(seed), release, .. } => replay(seed, release),
         Xtask::Sim { seconds, seeds, from, release, .. } => {
             let seconds = seconds.or(seeds.is_none().then_some(60));
@@ -168,13 +193,16 @@ fn main() -> ExitCode {
 type Part = (&'static str, fn() -> bool);
 
 fn slow() -> bool {
-    let parts: [Part; 12] = [
+    let parts: [Part; 15] = [
         ("sim", || sim(Some(180), None, None, false)),
         ("walk", || walk(1_000_000, None, false)),
         ("reach", || reach(2, false)),
         ("kill", || kill(200, None)),
         ("host", || host(60)),
         ("ioerr", || ioerr(1)),
+        ("crash", || crash(20_000, 0, false)),
+        ("damage", || damage(2_500, None, false)),
+        ("redb-net", || redb_net::run(2_000)),
         ("race", || race(1_000)),
         ("shutdown", || shutdown(50)),
         ("isolation", || isolation(false)),
@@ -293,7 +321,10 @@ fn slow_clients(clients: u32, release: bool) -> bool {
 fn ioerr(rounds: u32) -> bool {
     let mut test = cargo();
     test.args(["test", "--package", "annals-engine", "--test", "disk"]);
-    test.args(["--", "--nocapture", "--skip", "crash"]);
+    test.args(["--", "--nocapture"]);
+    for other in ["crash", "damage", "redb_alone"] {
+        test.args(["--skip", other]);
+    }
     test.env("ANNALS_IOERR_ROUNDS", rounds.to_string());
     counted("ioerr", &mut [test])
 }
@@ -310,10 +341,27 @@ fn crash(images: u64, seed: u64, release: bool) -> bool {
     counted("crash", &mut [test])
 }
 
+fn damage(rounds: u64, seed: Option<u64>, release: bool) -> bool {
+    let seed = seed.unwrap_or_else(new_seed);
+    println!("seeds from {seed} on");
+    let mut test = cargo();
+    test.args(["test", "--package", "annals-engine", "--test", "disk"]);
+    if release {
+        test.arg("--release");
+    }
+    test.args(["--", "--nocapture", "damage"]).env("ANNALS_DAMAGE_ROUNDS", rounds.to_string());
+    test.env("ANNALS_DAMAGE_SEED", seed.to_string());
+    counted("damage", &mut [test])
+}
+
+/// A place in the numbers where nobody has begun before.
+fn new_seed() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() << 16)
+}
+
 /// Tries seeds of the simulator. The ordinary tests run those that ever failed.
 fn sim(seconds: Option<u64>, seeds: Option<u64>, from: Option<u64>, release: bool) -> bool {
-    let new = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() << 16);
-    let from = from.unwrap_or_else(new);
+    let from = from.unwrap_or_else(new_seed);
     println!("seeds from {from} on");
     let mut test = simulator(release);
     test.arg("laws").env("ANNALS_SIM_FROM", from.to_string());

@@ -68,7 +68,11 @@ const NETS: [Net; 8] = [
     net(("sim", "sim"), &["laws"], &[("ANNALS_SIM_SEEDS", "100"), ("ANNALS_SIM_FROM", "1")]),
     net(("crash", "disk"), &["crash"], &[("ANNALS_CRASH_IMAGES", "2000")]),
     net(("sim", "sim"), &["laws"], &[("ANNALS_SIM_SECONDS", "45"), ("ANNALS_SIM_FROM", "1000")]),
-    net(("ioerr", "disk"), &["--skip", "crash"], &[("ANNALS_IOERR_ROUNDS", "1")]),
+    net(
+        ("ioerr", "disk"),
+        &["--skip", "crash", "--skip", "damage", "--skip", "redb_alone"],
+        &[("ANNALS_IOERR_ROUNDS", "1")],
+    ),
     Net { of_machine: true, ..net(("table", "machine"), &["--skip", "walk"], &[]) },
     net(("log", "annals_engine"), &["log::"], &[]),
     net(("runtime", "runtime"), &[], &[]),

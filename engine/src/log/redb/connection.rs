@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock};
 use ::redb::{Database, ReadTransaction, ReadableDatabase};
 
 use super::disk::Volume;
-use super::file::{self, Trouble, guard};
+use super::file::{self, Held, Trouble, guard};
 use crate::log::LogError;
 
 /// An open file, or one that will be opened again.
@@ -19,14 +19,14 @@ pub(super) struct Connection {
 }
 
 enum State {
-    Open(Database),
+    Open(Held<Database>),
     /// A read has failed.
     Failed,
     Closed,
 }
 
 impl Connection {
-    pub(super) fn new(volume: &Volume, path: &Path, cache: usize, open: Database) -> Self {
+    pub(super) fn new(volume: &Volume, path: &Path, cache: usize, open: Held<Database>) -> Self {
         let (volume, path, state) = (volume.clone(), path.into(), RwLock::new(State::Open(open)));
         Self { volume, path, cache, state }
     }
@@ -56,10 +56,9 @@ impl Connection {
         if let Err(LogError::Io { .. } | LogError::Poisoned) = &result {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             // Unless somebody else was faster, or the log was closed meanwhile.
-            if matches!(*state, State::Open(_))
-                && let State::Open(database) = std::mem::replace(&mut *state, State::Failed)
-            {
-                self.let_go(database);
+            if matches!(*state, State::Open(_)) {
+                // Nothing was written since the last commit, so there is nothing to lose.
+                *state = State::Failed;
             }
         }
         result
@@ -69,7 +68,7 @@ impl Connection {
     pub(super) fn open_again(&self) -> Result<(), LogError> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if matches!(*state, State::Failed) {
-            let opened = file::open(&self.volume, &self.path, self.cache, &None)?;
+            let opened = file::open_checked(&self.volume, &self.path, self.cache)?;
             *state = State::Open(opened);
         }
         Ok(())
@@ -78,16 +77,8 @@ impl Connection {
     pub(super) fn close(&self) -> Result<(), LogError> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *state, State::Closed) {
-            State::Open(database) => guard(&self.path, || Ok(database.close()?)),
+            State::Open(database) => database.close(&self.path),
             State::Failed | State::Closed => Ok(()),
         }
-    }
-
-    /// Nothing was written since the last commit, so there is nothing to lose.
-    fn let_go(&self, database: Database) {
-        let _ = guard(&self.path, || {
-            drop(database);
-            Ok(())
-        });
     }
 }

@@ -1,6 +1,7 @@
 //! One redb file: made so that a kill leaves no half of it, opened so that damage is an error.
 
 use std::io;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -81,6 +82,40 @@ pub(super) fn guard<T>(
         Ok(Err(Trouble::Log(error))) => Err(error),
         Ok(Err(Trouble::Redb(error))) => Err(fault(path, error)),
         Err(_) => damaged(path, "the store's own checks failed in it"),
+    }
+}
+
+/// An open file. Whoever lets go of it, on whatever way, is safe from redb's panics: it may write
+/// then, and look at what is damaged.
+pub(super) struct Held<D>(Option<D>);
+
+impl<D> Held<D> {
+    fn new(database: D) -> Self {
+        Self(Some(database))
+    }
+}
+
+impl Held<Database> {
+    /// Closes it in good order.
+    pub(super) fn close(mut self, path: &Path) -> Result<(), LogError> {
+        let database = self.0.take();
+        guard(path, || Ok(database.map_or(Ok(()), Database::close)?))
+    }
+}
+
+impl<D> Deref for Held<D> {
+    type Target = D;
+
+    fn deref(&self) -> &D {
+        self.0.as_ref().expect("it is taken out only where it is given up")
+    }
+}
+
+impl<D> Drop for Held<D> {
+    fn drop(&mut self) {
+        let database = self.0.take();
+        // What it says of its end is of use to nobody here.
+        let _ = catch_unwind(AssertUnwindSafe(move || drop(database)));
     }
 }
 
@@ -168,7 +203,7 @@ pub(super) fn open(
     path: &Path,
     cache: usize,
     notify: &Notify,
-) -> Result<Database, LogError> {
+) -> Result<Held<Database>, LogError> {
     let mut builder = Builder::new();
     builder.set_cache_size(cache);
     if let Some(notify) = notify.clone() {
@@ -177,7 +212,19 @@ pub(super) fn open(
             notify(Notice::Repairing { file: file.clone(), progress: session.progress() });
         });
     }
-    guard(path, || Ok(volume.open_database(&builder, path)?))
+    guard(path, || Ok(Held::new(volume.open_database(&builder, path)?)))
+}
+
+/// Opens a file for writing, and verifies the checksum of every page. What redb repairs on the way
+/// may take back the last commit.
+pub(super) fn open_checked(
+    volume: &Volume,
+    path: &Path,
+    cache: usize,
+) -> Result<Held<Database>, LogError> {
+    let mut builder = Builder::new();
+    builder.set_cache_size(cache).set_check_integrity_on_open(true);
+    guard(path, || Ok(Held::new(volume.open_database(&builder, path)?)))
 }
 
 /// Opens a file that is not written any more.
@@ -188,10 +235,10 @@ pub(super) fn open_closed(
     path: &Path,
     cache: usize,
     notify: &Notify,
-) -> Result<ReadOnlyDatabase, LogError> {
+) -> Result<Held<ReadOnlyDatabase>, LogError> {
     let mut builder = Builder::new();
     builder.set_cache_size(cache);
-    let read_only = || volume.read_database(&builder, path);
+    let read_only = || volume.read_database(&builder, path).map(Held::new);
     let clean = guard(path, || match read_only() {
         Ok(database) => Ok(Some(database)),
         Err(DatabaseError::RepairAborted) => Ok(None),
@@ -200,9 +247,6 @@ pub(super) fn open_closed(
     if let Some(database) = clean {
         return Ok(database);
     }
-    let repaired = open(volume, path, cache, notify)?;
-    guard(path, || {
-        repaired.close()?;
-        Ok(read_only()?)
-    })
+    open(volume, path, cache, notify)?.close(path)?;
+    guard(path, || Ok(read_only()?))
 }

@@ -6,6 +6,12 @@
 //! DIR/records/0000000001.redb    records and values, named by the first position
 //! DIR/views.redb                 what can be rebuilt from the records
 //! ```
+//!
+//! A file that is older than it should be is noticed. A closed record file ends then before the
+//! next one begins, and the last one before the position that the views reflect, or at which the
+//! store was closed. Older views are no damage: what they lack is read from the records. What
+//! cannot be noticed is an older copy of all files, and, where the store was killed and the views
+//! knew of less, one of the last record file.
 
 use std::io;
 use std::ops::RangeInclusive;

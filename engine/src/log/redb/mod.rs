@@ -6,6 +6,7 @@ mod connection;
 mod disk;
 mod file;
 mod folder;
+mod holes;
 mod keys;
 mod mark;
 mod records;

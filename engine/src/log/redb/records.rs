@@ -11,7 +11,8 @@ use ::redb::{TableDefinition, WriteTransaction};
 use annals_tasks_sdk::JobId;
 
 use super::disk::{Anchor, Volume};
-use super::file::{self, Notify, Trouble, damaged, guard, io_error};
+use super::file::{self, Held, Notify, Trouble, damaged, guard, io_error};
+use super::holes::{self, Passage, Span};
 use crate::job::ValueDigest;
 use crate::log::error::undecodable;
 use crate::log::{Damage, Link, LogError, Position, ReadRow, Row, codec, row::in_order};
@@ -37,14 +38,14 @@ pub(super) struct Records {
     next: AtomicU64,
     /// Reads hold this for a page at most, because the last file can only be closed without them.
     files: RwLock<Files>,
-    open: Mutex<VecDeque<(Position, Arc<ReadOnlyDatabase>)>>,
+    open: Mutex<VecDeque<(Position, Arc<Held<ReadOnlyDatabase>>)>>,
 }
 
 struct Files {
     /// The first position of each, ascending; the last one is `active`.
     firsts: Vec<Position>,
     /// None once the log is closed.
-    active: Option<Database>,
+    active: Option<Held<Database>>,
     /// Of the last file.
     anchor: Option<Anchor>,
 }
@@ -154,10 +155,12 @@ impl Records {
 
     /// Appends rows in one commit.
     pub(super) fn append(&self, rows: &[Row]) -> Result<(), LogError> {
-        in_order(rows, self.next())?;
+        let due = self.next();
+        in_order(rows, due)?;
         let Some(last) = rows.last() else { return Ok(()) };
         self.write(|transaction| {
             put_rows(transaction, rows)?;
+            holes::put(transaction, rows, due)?;
             put_values(transaction, rows)
         })?;
         // What was written is durable where it is. It must also be where the next start looks.
@@ -198,7 +201,7 @@ impl Records {
         let closed = files.active.replace(active).ok_or(LogError::Closed)?;
         files.firsts.push(next);
         files.anchor = anchor;
-        guard(&path, || Ok(closed.close()?))
+        closed.close(&path)
     }
 
     /// Closes every file.
@@ -207,14 +210,20 @@ impl Records {
         let mut files = self.files_mut();
         let path = file(&self.folder, files.firsts.last().copied().unwrap_or_default());
         let Some(active) = files.active.take() else { return Ok(()) };
-        guard(&path, || Ok(active.close()?))
+        active.close(&path)
     }
 
-    fn closed(&self) -> std::sync::MutexGuard<'_, VecDeque<(Position, Arc<ReadOnlyDatabase>)>> {
+    fn closed(
+        &self,
+    ) -> std::sync::MutexGuard<'_, VecDeque<(Position, Arc<Held<ReadOnlyDatabase>>)>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open_closed(&self, first: Position, path: &Path) -> Result<Arc<ReadOnlyDatabase>, LogError> {
+    fn open_closed(
+        &self,
+        first: Position,
+        path: &Path,
+    ) -> Result<Arc<Held<ReadOnlyDatabase>>, LogError> {
         let mut open = self.closed();
         if let Some((_, database)) = open.iter().find(|(known, _)| *known == first) {
             return Ok(database.clone());
@@ -286,22 +295,16 @@ impl Records {
     /// Up to `limit` rows that begin at or after `from`; fewer when they are large.
     pub(super) fn rows(&self, from: Position, limit: usize) -> Result<Vec<ReadRow>, LogError> {
         let files = self.files();
+        // Before anything is read: what is appended meanwhile is not missed.
+        let end = self.next();
         let mut page = Page { rows: Vec::new(), limit, bytes: 0 };
         for index in files.holding(from).unwrap_or(0)..files.firsts.len() {
             if page.is_full() {
                 break;
             }
+            let span = files.span(index, end);
             self.read(&files, index, |transaction, path| {
-                let table = transaction.open_table(RECORDS)?;
-                for entry in table.range(from.0..)? {
-                    if page.is_full() {
-                        break;
-                    }
-                    let (first, bytes) = entry?;
-                    page.bytes += bytes.value().len();
-                    page.rows.push(decode(Position(first.value()), bytes.value(), path)?);
-                }
-                Ok(())
+                page.fill(transaction, path, Passage::new(transaction, path, span, from))
             })?;
         }
         Ok(page.rows)
@@ -339,6 +342,12 @@ impl Files {
     fn holding(&self, position: Position) -> Option<usize> {
         self.firsts.partition_point(|first| *first <= position).checked_sub(1)
     }
+
+    /// What the file number `index` must hold of a log that goes up to `end`.
+    fn span(&self, index: usize, end: Position) -> Span {
+        let first = if index == 0 { Position(1) } else { self.firsts[index] };
+        Span { first, end: self.firsts.get(index + 1).copied().unwrap_or(end) }
+    }
 }
 
 /// Rows that are read in one go.
@@ -351,6 +360,30 @@ struct Page {
 impl Page {
     fn is_full(&self) -> bool {
         self.rows.len() >= self.limit || self.bytes >= PAGE_BYTES
+    }
+
+    /// Takes in rows of one file.
+    fn fill(
+        &mut self,
+        transaction: &ReadTransaction,
+        path: &Path,
+        mut passage: Passage<'_>,
+    ) -> Result<(), Trouble> {
+        let table = transaction.open_table(RECORDS)?;
+        for entry in table.range(passage.from().0..)? {
+            if self.is_full() {
+                return Ok(());
+            }
+            let (first, bytes) = entry?;
+            let first = Position(first.value());
+            passage.reach(&table, first)?;
+            let row = decode(first, bytes.value(), path)
+                .map_err(|error| passage.cannot_pass(&table, first, error))?;
+            passage.pass(row.end());
+            self.bytes += bytes.value().len();
+            self.rows.push(row);
+        }
+        if self.is_full() { Ok(()) } else { passage.end(&table) }
     }
 }
 

@@ -109,6 +109,18 @@ impl Store {
         Ok(())
     }
 
+    /// Notes in the views how far the records go.
+    fn note_end(&self) -> Result<(), LogError> {
+        if self.views_given_up.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        match self.views.note_end(self.records.next()) {
+            // Views that cannot be written are no failure; the next start mends them.
+            Err(LogError::Damaged(_)) => Ok(()),
+            other => other,
+        }
+    }
+
     fn give_views_up(&self, error: &LogError) {
         // An update that is left out must be followed by none.
         self.views_given_up.store(true, Ordering::Release);
@@ -130,13 +142,13 @@ impl RedbLog {
         let records =
             Records::open(volume.clone(), folder.records(), cache / 4 * 3, notify.clone())?;
         let views = Views::open(&volume, folder.views(), cache / 4, notify)?;
-        let (viewed, next) = (views.viewed(), records.next());
-        if viewed >= next {
+        let (end, next) = (views.end(), records.next());
+        if end > next {
             let detail = format!(
-                "the views reflect position {}, but the records end before position {}: \
-                 records were lost; to go on without them, remove the file {}",
-                viewed.0,
+                "the records end before position {}, but the views know of position {}: records \
+                 were lost; to go on without them, remove the file {}",
                 next.0,
+                end.0 - 1,
                 folder.views().display()
             );
             return file::damaged(&folder.records(), detail);
@@ -193,8 +205,10 @@ impl EventLog for RedbLog {
         let store = &self.store;
         store.write(|| {
             let placed = store.records.in_place();
-            let records = store.records.close();
-            store.views.close().and(records).and(placed)
+            let noted = store.note_end();
+            // All of it is closed, whatever fails; what failed first says why.
+            let (records, views) = (store.records.close(), store.views.close());
+            noted.and(views).and(records).and(placed)
         })
     }
 }

@@ -16,8 +16,10 @@ use super::mark::Mark;
 use super::seal::{seal, unseal};
 use crate::log::{Hour, JobRow, KeyRow, LogError, Position, ViewsUpdate, codec, v1::JobRowV1};
 
-/// One row: their mark.
+/// Their mark, and how far the records went when the store was closed.
 const VIEWED: TableDefinition<'_, u8, &[u8]> = TableDefinition::new("viewed");
+const MARK: u8 = 0;
+const END: u8 = 1;
 
 /// The row of each job.
 const JOBS: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("jobs");
@@ -29,6 +31,8 @@ pub(super) struct Views {
     volume: Volume,
     path: PathBuf,
     viewed: AtomicU64,
+    /// Up to which position the records must go, as far as the file knows.
+    end: AtomicU64,
     /// What the opening has read of jobs that have not ended, until somebody asks for it or it
     /// changes: a start asks once, and there may be a million.
     open: Mutex<Option<Vec<JobRow>>>,
@@ -38,7 +42,7 @@ pub(super) struct Views {
 /// Makes a file of empty views.
 pub(super) fn create(volume: &Volume, path: &Path) -> Result<(), LogError> {
     file::create(volume, path, |transaction| {
-        transaction.open_table(VIEWED)?.insert(0, Mark::default().seal().as_slice())?;
+        transaction.open_table(VIEWED)?.insert(MARK, Mark::default().seal().as_slice())?;
         transaction.open_table(JOBS)?;
         transaction.open_table(OPEN)?;
         Ok(())
@@ -47,6 +51,9 @@ pub(super) fn create(volume: &Volume, path: &Path) -> Result<(), LogError> {
 
 impl Views {
     /// Opens the views, or begins them anew where they are missing or damaged.
+    ///
+    /// Every page is verified: redb would not notice one of long ago, nor would the seals of the
+    /// rows in it, and a job would be shown as it was once.
     pub(super) fn open(
         volume: &Volume,
         path: PathBuf,
@@ -59,36 +66,56 @@ impl Views {
         if !exists(volume, &path)? {
             create(volume, &path)?;
         }
-        let detail = match Self::open_sound(volume, path.clone(), cache, notify) {
+        let detail = match Self::open_sound(volume, path.clone(), cache) {
             Err(LogError::Damaged(damage)) => damage.detail,
             other => return other,
         };
         set_aside(volume, &path, &detail, notify)?;
         create(volume, &path)?;
-        Self::open_sound(volume, path, cache, notify)
+        Self::open_sound(volume, path, cache)
     }
 
-    fn open_sound(
-        volume: &Volume,
-        path: PathBuf,
-        cache: usize,
-        notify: &Notify,
-    ) -> Result<Self, LogError> {
-        let database = file::open(volume, &path, cache, notify)?;
-        let (viewed, open) = guard(&path, || {
+    fn open_sound(volume: &Volume, path: PathBuf, cache: usize) -> Result<Self, LogError> {
+        let database = file::open_checked(volume, &path, cache)?;
+        let (viewed, end, open) = guard(&path, || {
             let transaction = database.begin_read()?;
             // One of these that is damaged would stop the start.
             let mark = mark(&transaction, &path)?;
             keys::each(&transaction, &path, &mark, Hour(i64::MIN), &mut |_| {})?;
-            Ok((mark.upto.0, open_rows(&transaction, &path, &mark)?))
+            let end = end(&transaction, &path)?.0.max(mark.upto.0 + 1);
+            Ok((mark.upto.0, end, open_rows(&transaction, &path, &mark)?))
         })?;
-        let (viewed, open) = (AtomicU64::new(viewed), Mutex::new(Some(open)));
-        let file = Connection::new(volume, &path, cache, database);
-        Ok(Self { volume: volume.clone(), path, viewed, open, file })
+        let (viewed, end) = (AtomicU64::new(viewed), AtomicU64::new(end));
+        let (file, open) =
+            (Connection::new(volume, &path, cache, database), Mutex::new(Some(open)));
+        Ok(Self { volume: volume.clone(), path, viewed, end, open, file })
     }
 
     pub(super) fn viewed(&self) -> Position {
         Position(self.viewed.load(Ordering::Acquire))
+    }
+
+    /// The position behind the last record that there must be: the views reflect the one before
+    /// it, or a store that was closed in good order went so far.
+    pub(super) fn end(&self) -> Position {
+        Position(self.end.load(Ordering::Acquire))
+    }
+
+    /// Notes how far the records go, so that an older copy of their last file is known for one.
+    pub(super) fn note_end(&self, next: Position) -> Result<(), LogError> {
+        if self.end() >= next {
+            return Ok(());
+        }
+        let written = self.file.with(|database| {
+            let mut transaction = database.begin_write()?;
+            transaction.set_quick_repair(true);
+            let sealed = seal(END.into(), &next.0.to_le_bytes());
+            transaction.open_table(VIEWED)?.insert(END, sealed.as_slice())?;
+            Ok(transaction.commit()?)
+        });
+        self.told(written)?;
+        self.end.store(next.0, Ordering::Release);
+        Ok(())
     }
 
     /// Replaces rows. Such commits are few, so each is one that needs no repair after a crash.
@@ -117,13 +144,14 @@ impl Views {
                 mark.upto = *upto;
                 mark.open = open.len()?;
                 mark.count(keys, *keys_since);
-                viewed.insert(0, mark.seal().as_slice())?;
+                viewed.insert(MARK, mark.seal().as_slice())?;
             }
             keys::put(&transaction, keys, *keys_since)?;
             Ok(transaction.commit()?)
         });
         self.told(written)?;
         self.viewed.store(upto.0, Ordering::Release);
+        self.end.fetch_max(upto.0 + 1, Ordering::AcqRel);
         Ok(())
     }
 
@@ -209,9 +237,20 @@ fn mark(transaction: &ReadTransaction, path: &Path) -> Result<Mark, Trouble> {
 }
 
 fn mark_in(table: &impl ReadableTable<u8, &'static [u8]>, path: &Path) -> Result<Mark, Trouble> {
-    match table.get(0)?.and_then(|sealed| Mark::unseal(sealed.value())) {
+    match table.get(MARK)?.and_then(|sealed| Mark::unseal(sealed.value())) {
         Some(mark) => Ok(mark),
         None => Ok(damaged(path, "they do not say which records they reflect")?),
+    }
+}
+
+/// How far the records went when the store was closed; 0 where that was never noted.
+fn end(transaction: &ReadTransaction, path: &Path) -> Result<Position, Trouble> {
+    let table = transaction.open_table(VIEWED)?;
+    let Some(sealed) = table.get(END)? else { return Ok(Position(0)) };
+    let bytes = unseal(END.into(), sealed.value()).and_then(|bytes| bytes.try_into().ok());
+    match bytes {
+        Some(bytes) => Ok(Position(u64::from_le_bytes(bytes))),
+        None => Ok(damaged(path, "they do not say how far the records go")?),
     }
 }
 
