@@ -9,7 +9,7 @@ use annals_engine::Builder;
 use annals_engine::job::ValueDigest;
 use annals_engine::log::{
     EventLog, Hour, JobRow, KeyRow, LogError, LogReader, MemoryDisk, Position, ReadRow, Row,
-    ViewsUpdate,
+    ViewsLog,
 };
 use annals_tasks_sdk::JobId;
 use serde_json::Value;
@@ -32,8 +32,8 @@ impl EventLog for Forgetful {
         self.log.append(rows)
     }
 
-    fn checkpoint(&mut self, update: &ViewsUpdate) -> Result<(), LogError> {
-        self.log.checkpoint(update)
+    fn views(&self) -> Arc<dyn ViewsLog> {
+        self.log.views()
     }
 
     fn idle(&mut self) -> Result<(), LogError> {
