@@ -43,6 +43,10 @@ impl Checkpoints {
         self.waiting() == 0
     }
 
+    pub(super) fn are_being_written(&self) -> bool {
+        self.writing
+    }
+
     pub(super) fn have_failed(&self) -> bool {
         self.failed.is_some()
     }

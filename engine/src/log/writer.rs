@@ -379,8 +379,20 @@ impl Committer {
         }
     }
 
+    /// What is behind an error: where the log is poisoned by what happened to the views meanwhile,
+    /// that is the reason, and people need to hear it.
+    fn cause(&self, error: LogError) -> LogError {
+        if !matches!(error, LogError::Poisoned) {
+            return error;
+        }
+        let written = |queue: &mut Queue| queue.checkpoints.are_being_written();
+        let queue = self.shared.wake.wait_while(self.shared.queue(), written);
+        let mut queue = queue.unwrap_or_else(PoisonError::into_inner);
+        queue.checkpoints.take_failure().unwrap_or(error)
+    }
+
     fn fail(&mut self, error: LogError) -> Worked {
-        let error = Arc::new(error);
+        let error = Arc::new(self.cause(error));
         // The handle is of no use any more; to let go of it frees the store for a new one.
         self.log = None;
         let mut queue = self.shared.queue();

@@ -62,16 +62,22 @@ async fn a_task_that_never_looks_is_dropped_after_its_grace() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_within_the_grace_counts() {
-    let (world, clock) = (World::in_memory(), HandClock::new());
-    let late = async |cx: TaskContext, _input: Payload| {
-        cx.cancelled().await;
-        Ok(Payload::of("in time")?)
+    let (world, clock, begun) = (World::in_memory(), HandClock::new(), Tally::new());
+    let inside = begun.clone();
+    let late = move |cx: TaskContext, _input: Payload| {
+        let inside = inside.enter();
+        async move {
+            cx.cancelled().await;
+            drop(inside);
+            Ok(Payload::of("in time")?)
+        }
     };
     let engine = world.engine_at(&clock).task(task("late"), late).start();
     let engine = within(engine).await.unwrap();
     let job = submit(&engine, plan(r#"{"id": "a", "kind": "late"}, {"id": "b", "kind": "noop"}"#));
     let job = job.await;
-    until(&job, |now| now.job.is_live()).await;
+    // What has not begun when it is told to stop does not begin.
+    within(begun.until(|now| now.ever == 1)).await;
     cancel(&job).await;
     let end = ended(&job).await;
     assert_eq!(end.status(), JobStatus::Cancelled);
@@ -274,19 +280,20 @@ async fn a_cancel_during_the_grace_of_a_timeout_ends_the_retries() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_after_a_cancel_is_not_retried() {
-    let (world, gate) = (World::in_memory(), Gate::new());
-    let held = gate.clone();
+    let (world, gate, begun) = (World::in_memory(), Gate::new(), Tally::new());
+    let (held, inside) = (gate.clone(), begun.clone());
     let stubborn = move |_cx: TaskContext, _input: Payload| {
-        let gate = held.clone();
+        let (gate, inside) = (held.clone(), inside.enter());
         async move {
             gate.pass().await;
+            drop(inside);
             Err::<Payload, _>(TaskError::new("broken", "it fails"))
         }
     };
     let engine = within(world.engine().task(task("stubborn"), stubborn).start()).await.unwrap();
     let text = r#"{"id": "a", "kind": "stubborn", "retry": {"max_attempts": 5}}"#;
     let job = submit(&engine, plan(text)).await;
-    until(&job, |now| now.job.is_live()).await;
+    within(begun.until(|now| now.ever == 1)).await;
     cancel(&job).await;
     gate.open();
     let end = ended(&job).await;
@@ -322,8 +329,10 @@ async fn a_checkpoint_of_an_attempt_that_is_over_is_refused() {
     let (world, clock, gate) = (World::in_memory(), HandClock::new(), Gate::new());
     let (told, mut said) = tokio::sync::mpsc::unbounded_channel();
     let held = gate.clone();
+    let begun = Tally::new();
+    let inside = begun.clone();
     let ghost = move |cx: TaskContext, input: Payload| {
-        let (told, gate) = (told.clone(), held.clone());
+        let (told, gate, inside) = (told.clone(), held.clone(), inside.clone());
         async move {
             if cx.attempt().attempt > 1 {
                 gate.pass().await;
@@ -337,13 +346,14 @@ async fn a_checkpoint_of_an_attempt_that_is_over_is_refused() {
                 let refused = late.checkpoint("from beyond").await;
                 told.send(refused.is_err_and(|error| error.is_cancelled())).unwrap();
             });
+            let _inside = inside.enter();
             cx.cancelled().await;
             Err(TaskError::cancelled())
         }
     };
     let engine = within(world.engine_at(&clock).task(task("ghost"), ghost).start()).await.unwrap();
     let job = submit(&engine, plan(r#"{"id": "a", "kind": "ghost"}"#)).await;
-    until(&job, |now| now.job.is_live()).await;
+    within(begun.until(|now| now.ever == 1)).await;
     pause(&job, PauseMode::Interrupt).await;
     until(&job, |now| now.job.status() == JobStatus::Paused).await;
     resume(&job).await;

@@ -68,7 +68,7 @@ impl<'t> Passage<'t> {
     pub(super) fn reach(
         &mut self,
         table: &ReadOnlyTable<u64, &[u8]>,
-        at: Position,
+        (at, row): (Position, &[u8]),
     ) -> Result<(), Trouble> {
         if self.due.is_none() && at == self.from {
             return Ok(());
@@ -77,7 +77,9 @@ impl<'t> Passage<'t> {
         if due == at || (at > due && self.is_hole(due, at)?) {
             return Ok(());
         }
-        self.missing(due, if (due..self.span.end).contains(&at) { at } else { self.span.end })
+        // Where it is the key that is damaged, nobody knows how far it goes.
+        let lies_there = (due..self.span.end).contains(&at) && codec::link(at, row).is_ok();
+        self.missing(due, if lies_there { at } else { self.span.end })
     }
 
     /// What was reached goes up to `end`.

@@ -376,7 +376,7 @@ impl Page {
             }
             let (first, bytes) = entry?;
             let first = Position(first.value());
-            passage.reach(&table, first)?;
+            passage.reach(&table, (first, bytes.value()))?;
             let row = decode(first, bytes.value(), path)
                 .map_err(|error| passage.cannot_pass(&table, first, error))?;
             passage.pass(row.end());
