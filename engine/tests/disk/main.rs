@@ -12,6 +12,7 @@ mod crash;
 mod crowd;
 mod damage;
 mod engine;
+mod face;
 mod images;
 mod ioerr;
 #[path = "../../../tests/redb-net/src/net.rs"]

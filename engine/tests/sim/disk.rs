@@ -2,17 +2,14 @@
 //! operation, and fails when it is told to.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
-use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
 
-use annals_engine::log::{Access, Disk, DiskFile, Hold};
 use fastrand::Rng;
 
+use crate::face::{InMemory, Medium};
 use crate::images::{LOSSES, Loss, Power};
-use crate::tree::{Change, FileId, Tree};
+use crate::tree::{Change, Tree};
 
 /// What the system says of a full disk, a quota, and a broken disk.
 const ERRNOS: [i32; 3] = [28, 122, 5];
@@ -47,7 +44,7 @@ impl Wrong {
     }
 }
 
-struct State {
+pub(crate) struct State {
     tree: Tree,
     power: Power,
     locked: BTreeSet<PathBuf>,
@@ -77,19 +74,12 @@ enum Health {
 }
 
 /// The disk. Clones are the same disk.
-#[derive(Clone)]
-pub(crate) struct SimDisk(Arc<Mutex<State>>);
-
-impl fmt::Debug for SimDisk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a simulated disk")
-    }
-}
+pub(crate) type SimDisk = InMemory<State>;
 
 impl SimDisk {
     /// A disk with something durable on it.
     pub(crate) fn holding(tree: Tree, seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self::of(State {
             power: Power::on(tree.clone()),
             tree,
             locked: BTreeSet::new(),
@@ -101,11 +91,7 @@ impl SimDisk {
             faults: BTreeMap::new(),
             changes: 0,
             quiet: false,
-        })))
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        })
     }
 
     /// Has something go wrong `ahead` operations from now.
@@ -192,6 +178,29 @@ impl State {
         Some(wrong)
     }
 
+    fn grows(&self, change: &Change) -> bool {
+        match change {
+            Change::SetSize { file, size } => *size > self.tree.files[*file].len(),
+            Change::Make { .. } | Change::MakeFolder { .. } => true,
+            _ => false,
+        }
+    }
+
+    fn apply(&mut self, change: &Change) {
+        self.tree.apply(change);
+        self.power.step(change);
+    }
+}
+
+impl Medium for State {
+    fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    fn locked(&mut self) -> &mut BTreeSet<PathBuf> {
+        &mut self.locked
+    }
+
     fn reads(&mut self) -> io::Result<()> {
         if self.health == Health::Dead {
             return Err(error());
@@ -201,14 +210,6 @@ impl State {
             return Err(error());
         }
         Ok(())
-    }
-
-    fn grows(&self, change: &Change) -> bool {
-        match change {
-            Change::SetSize { file, size } => *size > self.tree.files[*file].len(),
-            Change::Make { .. } | Change::MakeFolder { .. } => true,
-            _ => false,
-        }
     }
 
     fn change(&mut self, change: &Change) -> io::Result<()> {
@@ -251,151 +252,5 @@ impl State {
         }
         self.apply(change);
         Ok(())
-    }
-
-    fn apply(&mut self, change: &Change) {
-        self.tree.apply(change);
-        self.power.step(change);
-    }
-
-    fn make(&mut self, path: &Path) -> io::Result<FileId> {
-        if let Ok(file) = self.tree.file(path) {
-            return Ok(file);
-        }
-        let file = self.tree.files.len();
-        self.change(&Change::Make { path: path.into(), file })?;
-        Ok(file)
-    }
-}
-
-impl Disk for SimDisk {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
-        let mut state = self.state();
-        state.reads()?;
-        let id = match access {
-            Access::Create => state.make(path)?,
-            Access::Read | Access::Write => state.tree.file(path)?,
-        };
-        Ok(Box::new(SimFile { disk: self.clone(), id }))
-    }
-
-    fn size(&self, path: &Path) -> io::Result<u64> {
-        let mut state = self.state();
-        state.reads()?;
-        if state.tree.folders.contains(path) {
-            return Ok(0);
-        }
-        state.tree.file(path).map(|id| state.tree.files[id].len() as u64)
-    }
-
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let mut state = self.state();
-        state.reads()?;
-        state.tree.file(path).map(|id| state.tree.files[id].to_vec())
-    }
-
-    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let mut state = self.state();
-        let file = state.make(path)?;
-        state.change(&Change::SetSize { file, size: 0 })?;
-        state.change(&Change::SetSize { file, size: bytes.len() })?;
-        state.change(&Change::Write { file, offset: 0, bytes: bytes.to_vec() })
-    }
-
-    fn names(&self, folder: &Path) -> io::Result<Vec<OsString>> {
-        let mut state = self.state();
-        state.reads()?;
-        state.tree.in_folder(folder)
-    }
-
-    fn make_folder(&self, folder: &Path) -> io::Result<()> {
-        let mut state = self.state();
-        let above: Vec<PathBuf> = folder.ancestors().map(Into::into).collect();
-        for path in above.into_iter().rev() {
-            if !state.tree.folders.contains(&path) {
-                state.change(&Change::MakeFolder { path })?;
-            }
-        }
-        Ok(())
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut state = self.state();
-        state.tree.file(from)?;
-        state.change(&Change::Rename { from: from.into(), to: to.into() })
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.state();
-        state.tree.file(path)?;
-        state.change(&Change::Remove { path: path.into() })
-    }
-
-    fn sync(&self, path: &Path) -> io::Result<()> {
-        let mut state = self.state();
-        if state.tree.folders.contains(path) {
-            return state.change(&Change::SyncNames { folder: path.into() });
-        }
-        let file = state.tree.file(path)?;
-        state.change(&Change::Sync { file })
-    }
-
-    fn lock(&self, path: &Path) -> io::Result<Option<Hold>> {
-        let fresh = self.state().locked.insert(path.into());
-        Ok(fresh.then(|| Box::new(Held { disk: self.clone(), path: path.into() }) as Hold))
-    }
-}
-
-struct Held {
-    disk: SimDisk,
-    path: PathBuf,
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.disk.state().locked.remove(&self.path);
-    }
-}
-
-#[derive(Debug)]
-struct SimFile {
-    disk: SimDisk,
-    id: FileId,
-}
-
-impl DiskFile for SimFile {
-    fn size(&self) -> io::Result<u64> {
-        let mut state = self.disk.state();
-        state.reads()?;
-        Ok(state.tree.files[self.id].len() as u64)
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let mut state = self.disk.state();
-        state.reads()?;
-        let begin = usize::try_from(offset).map_err(io::Error::other)?;
-        let bytes = state.tree.files[self.id].get(begin..begin + out.len());
-        out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
-        Ok(())
-    }
-
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let offset = usize::try_from(offset).map_err(io::Error::other)?;
-        let mut state = self.disk.state();
-        // A file grows with what is written behind its end.
-        let end = offset + bytes.len();
-        if state.tree.files[self.id].len() < end {
-            state.change(&Change::SetSize { file: self.id, size: end })?;
-        }
-        state.change(&Change::Write { file: self.id, offset, bytes: bytes.to_vec() })
-    }
-
-    fn set_size(&self, size: u64) -> io::Result<()> {
-        let size = usize::try_from(size).map_err(io::Error::other)?;
-        self.disk.state().change(&Change::SetSize { file: self.id, size })
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.disk.state().change(&Change::Sync { file: self.id })
     }
 }

@@ -43,6 +43,8 @@ mod compare;
 mod crowd;
 mod disk;
 mod dsl;
+#[path = "../disk/face.rs"]
+mod face;
 mod faults;
 mod heard;
 #[expect(dead_code, reason = "the tests of the store use it all")]
