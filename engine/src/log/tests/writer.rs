@@ -103,6 +103,8 @@ fn a_checkpoint_waits_for_the_rows_before_it() {
 struct Held {
     log: Box<dyn EventLog>,
     views: Arc<HeldViews>,
+    /// Hears of an append, which finds the log poisoned by what happens to the views.
+    poisoned: Option<Sender<()>>,
 }
 
 struct HeldViews {
@@ -135,7 +137,14 @@ impl ViewsLog for HeldViews {
 
 impl EventLog for Held {
     fn append(&mut self, rows: &[Row]) -> Result<(), LogError> {
-        self.log.append(rows)
+        match &self.poisoned {
+            // The first row is what the checkpoint waits for.
+            Some(tell) if rows[0].position > Position(1) => {
+                tell.send(()).unwrap();
+                Err(LogError::Poisoned)
+            }
+            _ => self.log.append(rows),
+        }
     }
 
     fn views(&self) -> Arc<dyn ViewsLog> {
@@ -163,7 +172,9 @@ fn no_commit_waits_for_the_views_but_the_end_does() {
         let ((begun, has_begun), (let_go, go)) = (channel(), channel());
         let views = HeldViews { views: log.views(), begun: Mutex::new(begun), go: Mutex::new(go) };
         let (answers, done) = answers();
-        let writer = Writer::start(Box::new(Held { log, views: Arc::new(views) }), done).unwrap();
+        let writer =
+            Writer::start(Box::new(Held { log, views: Arc::new(views), poisoned: None }), done)
+                .unwrap();
         let submit = |id| writer.submit(0, &mut [row(&Job::new(id), 1)]).unwrap();
         let first = submit(1);
         writer.checkpoint(viewing(&[], Position(1))).unwrap();
@@ -183,6 +194,28 @@ fn no_commit_waits_for_the_views_but_the_end_does() {
         let failed = durable() == Some((0, None));
         assert_eq!(failed, then != Then::Written);
     }
+}
+
+#[test]
+fn what_the_views_failed_by_is_told_where_it_meets_a_commit() {
+    let disk = MemoryDisk::new();
+    let log: Box<dyn EventLog> = Box::new(disk.open());
+    let ((begun, has_begun), (let_go, go)) = (channel(), channel());
+    let (tell, is_poisoned) = channel();
+    let views = HeldViews { views: log.views(), begun: Mutex::new(begun), go: Mutex::new(go) };
+    let held = Held { log, views: Arc::new(views), poisoned: Some(tell) };
+    let (_, done) = answers();
+    let writer = Writer::start(Box::new(held), done).unwrap();
+    let submit = |id| writer.submit(0, &mut [row(&Job::new(id), 1)]).unwrap();
+    submit(1);
+    writer.checkpoint(viewing(&[], Position(1))).unwrap();
+    has_begun.recv().unwrap();
+    submit(2);
+    is_poisoned.recv().unwrap();
+    let_go.send(Then::Failed).unwrap();
+    until(|| writer.health().is_err());
+    let Err(Stopped(Some(error))) = writer.health() else { panic!("it says why") };
+    assert!(matches!(&*error, LogError::Io { .. }), "{error}");
 }
 
 #[test]
