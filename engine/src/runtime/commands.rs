@@ -107,6 +107,7 @@ impl Loop {
             }
         }
     }
+
     fn carry_out(
         &mut self,
         id: JobId,

@@ -225,15 +225,14 @@ impl Executor {
         self.running.iter_mut().filter_map(of)
     }
 
-    /// The outputs that are durable, for an attempt that may ask for them.
+    /// The outputs, for an attempt that may ask for them when its start is durable.
     pub(super) fn outputs(&mut self) -> Arc<Outputs> {
-        let (job, unshown) = (&self.job, &self.unshown);
+        let job = &self.job;
         let shown = self.outputs.get_or_insert_with(|| {
             let outputs = Outputs::default();
-            let is_shown = |number: &TaskNumber| unshown.iter().all(|(_, other)| other != number);
-            for (_, task) in job.tasks().filter(|(number, _)| is_shown(number)) {
-                outputs.show(task);
-            }
+            // Also those that are not durable yet: before they are, the first attempt that asks
+            // has not started.
+            job.tasks().for_each(|(_, task)| outputs.show(task));
             Arc::new(outputs)
         });
         Arc::clone(shown)
