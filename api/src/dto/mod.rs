@@ -33,6 +33,7 @@ pub use plan::{
 };
 pub use row::Row;
 pub use server::{Health, Kind, Kinds, Reason, WorkflowName, Workflows};
+pub(crate) use stream::LogPlace;
 pub use stream::{JobEnd, LogEnd, LogEntry, LogLine, LogLoss};
 pub use task::{Attempt, Due, Task, TaskProgress, Tasks, WaitingFor};
 pub use time::Time;

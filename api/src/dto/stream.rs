@@ -1,6 +1,7 @@
 //! What streams say beside events.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use annals_engine::job::{Job, JobStatus};
 use annals_engine::steplog::{Entry, Part};
@@ -11,6 +12,27 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Time;
+
+/// The id of a frame of a log: an attempt, and the place in its log behind the frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogPlace {
+    pub(crate) attempt: u32,
+    pub(crate) after: u64,
+}
+
+impl LogPlace {
+    /// None where this is no such id.
+    pub(crate) fn read(id: &str) -> Option<Self> {
+        let (attempt, after) = id.split_once('.')?;
+        Some(Self { attempt: attempt.parse().ok()?, after: after.parse().ok()? })
+    }
+}
+
+impl fmt::Display for LogPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.attempt, self.after)
+    }
+}
 
 /// A job has ended, and all of its events were sent.
 #[derive(Debug, Clone, Serialize, ToSchema)]

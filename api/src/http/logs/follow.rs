@@ -14,7 +14,7 @@ use futures_util::stream;
 use tokio::task::spawn_blocking;
 
 use super::{Subject, Wish, unreadable};
-use crate::dto;
+use crate::dto::{self, LogPlace};
 use crate::http::jobs::find;
 use crate::http::problem::{Code, Problem};
 use crate::http::query::bad_query;
@@ -27,26 +27,6 @@ const BATCH: usize = 64 << 10;
 /// often, not at every byte.
 const GATHERING: Duration = Duration::from_millis(20);
 
-/// A frame's id: the attempt, and the place in its log behind the frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
-    attempt: u32,
-    after: u64,
-}
-
-impl Place {
-    fn read(id: &str) -> Option<Self> {
-        let (attempt, after) = id.split_once('.')?;
-        Some(Self { attempt: attempt.parse().ok()?, after: after.parse().ok()? })
-    }
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}", self.attempt, self.after)
-    }
-}
-
 pub(super) async fn answer(
     engine: Engine,
     job: JobId,
@@ -55,8 +35,8 @@ pub(super) async fn answer(
     last: &LastEventId,
     state: &AppState,
 ) -> Result<Response, Problem> {
-    let place = last.read("an attempt and a place, as in 2.4096", Place::read)?;
-    if let Some(Place { attempt, after }) = place {
+    let place = last.read("an attempt and a place, as in 2.4096", LogPlace::read)?;
+    if let Some(LogPlace { attempt, after }) = place {
         if wish.attempt.is_some_and(|wanted| wanted != attempt) {
             return Err(bad_query(format!(
                 "`attempt` asks for another one than Last-Event-ID, which is of {attempt}"
@@ -276,7 +256,7 @@ impl Batch {
 
     fn push(&mut self, attempt: u32, entry: &Entry) {
         let name = if matches!(entry.part, Part::Gap { .. }) { "gap" } else { "line" };
-        let place = Place { attempt, after: entry.after };
+        let place = LogPlace { attempt, after: entry.after };
         self.frames.event(place, name, &dto::LogEntry::of(entry).to_json());
     }
 }

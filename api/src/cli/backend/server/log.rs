@@ -12,7 +12,7 @@ use crate::cli::error::{CliError, Exit};
 use crate::cli::output::{Out, note};
 use crate::cli::view;
 use crate::client::{Frame, News, Request};
-use crate::dto;
+use crate::dto::{self, LogPlace};
 
 const TEXT: &str = "text/plain";
 const X_ANNALS_LOG_ATTEMPT: &str = "x-annals-log-attempt";
@@ -44,20 +44,6 @@ impl Entry {
 struct End {
     missing_bytes: u64,
     damage: Option<String>,
-}
-
-/// A place in the log of an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
-    attempt: u32,
-    after: u64,
-}
-
-impl Place {
-    fn read(id: &str) -> Option<Self> {
-        let (attempt, after) = id.split_once('.')?;
-        Some(Self { attempt: attempt.parse().ok()?, after: after.parse().ok()? })
-    }
 }
 
 impl Server {
@@ -98,14 +84,14 @@ impl Server {
     }
 
     /// How far the log of an attempt goes now, and how many bytes it lacks there.
-    async fn extent(&self, job: JobId, args: &LogsArgs) -> Result<(Place, u64), CliError> {
+    async fn extent(&self, job: JobId, args: &LogsArgs) -> Result<(LogPlace, u64), CliError> {
         let request = request(job, args).with_some("attempt", args.attempt).with("tail", 0);
         let head = self.open(&request, TEXT).await?;
         let number = |name| head.header(name).and_then(|text| text.parse().ok());
         let attempt = head.header(X_ANNALS_LOG_ATTEMPT).and_then(|text| text.parse().ok());
         let place = attempt.zip(number(X_ANNALS_LOG_NEXT));
         let missing = number(X_ANNALS_LOG_MISSING).unwrap_or(0);
-        let place = place.map(|(attempt, after)| (Place { attempt, after }, missing));
+        let place = place.map(|(attempt, after)| (LogPlace { attempt, after }, missing));
         place.ok_or_else(|| CliError::unreachable("the server does not say how long the log is"))
     }
 
@@ -114,7 +100,7 @@ impl Server {
         &self,
         job: JobId,
         args: &LogsArgs,
-        upto: Option<Place>,
+        upto: Option<LogPlace>,
         json: bool,
         out: &mut Out,
     ) -> Result<(), CliError> {
@@ -132,7 +118,7 @@ impl Server {
                 Some(_) => continue,
                 None => return Ok(()),
             };
-            let place = frame.id.as_deref().and_then(Place::read);
+            let place = frame.id.as_deref().and_then(LogPlace::read);
             // What has no place is no part of the log.
             let Some(place) = place else { continue };
             print(frame, json, out)?;
