@@ -35,6 +35,7 @@ pub use memory::{Fault, MemoryDisk, MemoryLog};
 pub use redb::{Access, Disk, DiskFile, Hold, Notice, Options, RedbLog};
 pub use row::{Head, JobRow, Link, Position, ReadRow, Row, UnknownEvent, ViewsUpdate};
 pub use verify::{Verified, verify};
+pub use viewer::Viewer;
 pub use waypoints::Waypoints;
 pub use writer::{Committer, Done, Durable, Stopped, Ticket, Worked, Writer, WriterStats};
 

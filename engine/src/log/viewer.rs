@@ -71,7 +71,7 @@ impl Checkpoints {
 }
 
 /// Who writes the views.
-pub(super) struct Viewer {
+pub struct Viewer {
     shared: Arc<Shared>,
     views: Arc<dyn ViewsLog>,
 }
@@ -98,8 +98,14 @@ impl Viewer {
         Self { shared: Arc::clone(shared), views }
     }
 
-    /// Writes the next checkpoint that is due. Gives whether there was one.
-    pub(super) fn view_next(&self) -> bool {
+    /// Whether a checkpoint can be written.
+    pub fn is_due(&self) -> bool {
+        self.shared.queue().checkpoints.is_due()
+    }
+
+    /// Writes the next checkpoint that is due. Gives whether there was one. Where that fails, the
+    /// next [`Committer::commit_next`](super::Committer::commit_next) ends the log.
+    pub fn view_next(&self) -> bool {
         let update = self.shared.queue().checkpoints.begin();
         update.inspect(|update| self.write(update)).is_some()
     }

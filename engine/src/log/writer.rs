@@ -153,25 +153,24 @@ impl Queue {
 impl Writer {
     /// Starts the thread that writes `log`; fails where the system gives no thread.
     pub fn start(log: Box<dyn EventLog>, done: Done) -> std::io::Result<Self> {
-        let (writer, committer) = Self::by_hand(log, done);
-        writer.run(committer)?;
+        let (writer, committer, viewer) = Self::by_hand(log, done);
+        writer.run(committer, viewer)?;
         Ok(writer)
     }
 
-    /// Starts the threads of a committer that was made by hand with this writer.
-    pub fn run(&self, mut committer: Committer) -> std::io::Result<()> {
+    /// Starts the threads of what was made by hand with this writer.
+    pub fn run(&self, mut committer: Committer, viewer: Viewer) -> std::io::Result<()> {
         let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(viewer) = committer.viewer.take() {
-            let thread = std::thread::Builder::new().name("annals-views".into());
-            threads.push(thread.spawn(move || viewer.run())?);
-        }
+        let thread = std::thread::Builder::new().name("annals-views".into());
+        threads.push(thread.spawn(move || viewer.run())?);
         let thread = std::thread::Builder::new().name("annals-log".into());
         threads.push(thread.spawn(move || committer.run())?);
         Ok(())
     }
 
-    /// A writer without a thread: its owner calls [`Committer::commit_next`].
-    pub fn by_hand(log: Box<dyn EventLog>, done: Done) -> (Self, Committer) {
+    /// A writer without threads: its owner calls [`Committer::commit_next`] and
+    /// [`Viewer::view_next`].
+    pub fn by_hand(log: Box<dyn EventLog>, done: Done) -> (Self, Committer, Viewer) {
         let next = log.reader().next_position();
         let (rows, checkpoints) = (VecDeque::new(), Checkpoints::default());
         let queue = Queue { rows, checkpoints, next, tickets: 0, end: End::Open };
@@ -187,10 +186,10 @@ impl Writer {
             last_commit_nanos: AtomicU64::new(0),
         });
         let handle = Handle { shared: shared.clone(), threads: Mutex::default() };
-        let viewer = Some(Viewer::new(&shared, log.views()));
+        let viewer = Viewer::new(&shared, log.views());
         let (log, seen) = (Some(log), BTreeSet::new());
-        let committer = Committer { shared, log, viewer, done, seen, restless: true };
-        (Self(Arc::new(handle)), committer)
+        let committer = Committer { shared, log, done, seen, restless: true };
+        (Self(Arc::new(handle)), committer, viewer)
     }
 
     /// Hands rows over, at most one for each job. Sets their positions and takes their bytes and
@@ -264,6 +263,11 @@ impl Writer {
         }
     }
 
+    /// Whether the committer has something to do.
+    pub fn has_work(&self) -> bool {
+        self.0.shared.queue().is_worth_a_look()
+    }
+
     /// Writes what waits, closes the log and ends the threads. To be called outside of [`Done`].
     /// A writer without threads ends with its next [`Committer::commit_next`].
     pub fn close(&self) -> Result<(), Arc<LogError>> {
@@ -301,8 +305,6 @@ pub enum Worked {
 pub struct Committer {
     shared: Arc<Shared>,
     log: Option<Box<dyn EventLog>>,
-    /// None where another thread writes the views.
-    viewer: Option<Viewer>,
     done: Done,
     /// Every source that ever submitted something, to tell them of a failure.
     seen: BTreeSet<usize>,
@@ -320,18 +322,14 @@ struct Batch {
 }
 
 impl Committer {
-    /// Makes one checkpoint, where no other thread does that, or one commit of what waits, and
-    /// reports it; ends the log when the writer was closed and nothing waits any more.
+    /// Makes one commit of what waits, and reports it; ends the log when the writer was closed and
+    /// nothing waits any more.
     pub fn commit_next(&mut self) -> Worked {
         let Some(log) = self.log.as_mut() else { return Worked::Ended };
-        let viewed = self.viewer.as_ref().is_some_and(Viewer::view_next);
         let mut queue = self.shared.queue();
         if let Some(error) = queue.checkpoints.take_failure() {
             drop(queue);
             return self.fail(error);
-        }
-        if viewed {
-            return Worked::Committed;
         }
         let batch = Batch::take(&mut queue.rows);
         let closing = matches!(queue.end, End::Closing) && queue.checkpoints.are_written();

@@ -1,8 +1,9 @@
 //! An engine without threads: whoever has it in hand takes every step itself, in whatever order,
 //! so that a simulation drives the very code that threads drive otherwise.
 //!
-//! The steps are a turn of a loop, a commit of the writer, and the reading of a job; attempts, and
-//! reads that may block, go to the [`Spawner`]. Nothing here is needed to use the engine.
+//! The steps are a turn of a loop, a commit of the writer, a checkpoint of the views, and the
+//! reading of a job; attempts, and reads that may block, go to the [`Spawner`]. Nothing here is
+//! needed to use the engine.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::pool::SUSPECTS;
 use super::turn::Loop;
 use super::workers::Workers;
 use crate::job::{Job, Report, TaskNumber};
-use crate::log::{Committer, Worked};
+use crate::log::{Committer, Viewer, Worked};
 
 pub use super::workers::Spawner;
 
@@ -34,6 +35,7 @@ pub struct Hands {
     shared: Arc<Shared>,
     pub(super) loops: Vec<Turned>,
     committer: Committer,
+    viewer: Viewer,
     loader: Loader,
 }
 
@@ -146,6 +148,7 @@ impl Builder {
             shared: Arc::clone(&still.shared),
             loops: still.loops.into_iter().map(turned).collect(),
             committer: still.committer,
+            viewer: still.viewer,
             loader: still.loader,
         };
         Ok((Engine(Arc::new(Inner::without_threads(still.shared))), hands))
@@ -229,14 +232,24 @@ impl Hands {
         self.shared.tell(self.shared.home_of(job), Message::Report { job, report });
     }
 
-    /// How much waits for the writer.
-    pub fn uncommitted(&self) -> u64 {
-        self.shared.writer.stats().waiting
+    /// Whether the writer has something to do.
+    pub fn may_commit(&self) -> bool {
+        self.shared.writer.has_work()
     }
 
     /// Has the writer make its next commit.
     pub fn commit(&mut self) -> Worked {
         self.committer.commit_next()
+    }
+
+    /// Whether a checkpoint of the views can be written.
+    pub fn may_view(&self) -> bool {
+        self.viewer.is_due()
+    }
+
+    /// Has the next checkpoint of the views written. Gives whether there was one.
+    pub fn view(&mut self) -> bool {
+        self.viewer.view_next()
     }
 
     /// Has the writer do its idle work.

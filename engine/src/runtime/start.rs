@@ -22,7 +22,7 @@ use super::turn::Loop;
 use super::views::Progress;
 use super::workers::Workers;
 use crate::kinds::shell::Shell;
-use crate::log::{Committer, Done, EventLog, RedbLog, Waypoints, Writer};
+use crate::log::{Committer, Done, EventLog, RedbLog, Viewer, Waypoints, Writer};
 use crate::steplog::StepLogs;
 
 impl Builder {
@@ -92,7 +92,7 @@ impl Builder {
         let Store { log, keys, mut recovered } = store;
         let (inboxes, outboxes): (Vec<_>, Vec<_>) = (0..self.loops).map(|_| inbox()).unzip();
         let told = self.told.clone();
-        let (shared, committer, loader) = self.share(log, keys, inboxes, workers);
+        let (shared, (committer, viewer), loader) = self.share(log, keys, inboxes, workers);
         let shared = Arc::new(shared);
         let views_are_due = shared.views.count(recovered.tail_events, || true);
         if shared.settings.dispatches {
@@ -103,7 +103,7 @@ impl Builder {
         if views_are_due {
             shared.begin_views_round();
         }
-        Ok(Still { shared, loops, committer, loader })
+        Ok(Still { shared, loops, committer, viewer, loader })
     }
 
     fn open_log(&mut self) -> Result<Box<dyn EventLog>, StartError> {
@@ -122,9 +122,9 @@ impl Builder {
         keys: Arc<Keys>,
         inboxes: Vec<Inbox>,
         workers: Workers,
-    ) -> (Shared, Committer, Loader) {
+    ) -> (Shared, (Committer, Viewer), Loader) {
         let (reader, inboxes, growth) = (log.reader(), Arc::new(inboxes), watch::Sender::new(()));
-        let (writer, committer) = Writer::by_hand(log, notify(&inboxes, &growth));
+        let (writer, committer, viewer) = Writer::by_hand(log, notify(&inboxes, &growth));
         let (loads, loader) = Loads::new(&reader, &inboxes);
         let shared = Shared {
             registry: self.registry,
@@ -155,7 +155,7 @@ impl Builder {
             broken_law: OnceLock::new(),
             admission: Arc::new(Semaphore::new(INBOX_MAX)),
         };
-        (shared, committer, loader)
+        (shared, (committer, viewer), loader)
     }
 }
 
@@ -171,14 +171,15 @@ pub(super) struct Still {
     pub(super) shared: Arc<Shared>,
     pub(super) loops: Vec<(Loop, Outbox)>,
     pub(super) committer: Committer,
+    pub(super) viewer: Viewer,
     pub(super) loader: Loader,
 }
 
 impl Still {
     /// Has threads drive it.
     fn run(self, tasks: tokio::runtime::Runtime) -> std::io::Result<Engine> {
-        let Self { shared, loops, committer, loader } = self;
-        shared.writer.run(committer)?;
+        let Self { shared, loops, committer, viewer, loader } = self;
+        shared.writer.run(committer, viewer)?;
         loader.start()?;
         let loops = loops.into_iter().map(|(each, outbox)| driver::start(each, outbox));
         let loops = Mutex::new(loops.collect::<Result<_, _>>()?);

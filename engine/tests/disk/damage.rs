@@ -17,13 +17,16 @@ use annals_engine::runtime::StartError;
 use self::answers::Refusals;
 use self::harm::{Harmed, harm};
 use self::house::{House, Notices};
-use self::stored::Stored;
+use self::stored::{Stored, VARIANTS};
 use super::ioerr::Tried;
 use super::setting;
 use super::sim::SimDisk;
 
 /// How many cases the ordinary test tries.
 const CASES: u64 = 60;
+/// Cases that failed once. In all four an error said that an earlier operation had failed, and not
+/// what was damaged: the operation was a read of a row that nobody had asked for.
+const FAILED_ONCE: [u64; 4] = [1_000_265, 1_000_857, 1_005_265, 2_001_441];
 
 /// What came of the cases that passed.
 #[derive(Default)]
@@ -36,15 +39,20 @@ struct Sum {
 #[test]
 fn damage_is_told_or_has_no_effect() {
     let cases = setting("ANNALS_DAMAGE_ROUNDS").unwrap_or(CASES);
-    let first = setting("ANNALS_DAMAGE_SEED").unwrap_or(0);
+    let chosen = setting("ANNALS_DAMAGE_SEED");
+    let first = chosen.unwrap_or(0);
+    let known = if chosen.is_none() { &FAILED_ONCE[..] } else { &[] };
     quieten();
-    let stored = Stored::new();
+    let mut variants = [const { None }; VARIANTS];
     let (mut tried, mut sum) = (Tried::new("damaged stores"), Sum::default());
-    for seed in (first..).take(usize::try_from(cases).unwrap_or(usize::MAX)) {
-        let Harmed { tree, how } = harm(&stored, &mut fastrand::Rng::with_seed(seed));
+    let seeds = (first..).take(usize::try_from(cases).unwrap_or(usize::MAX));
+    for seed in known.iter().copied().chain(seeds) {
+        let variant = usize::try_from(seed % VARIANTS as u64).expect("it is small");
+        let stored = &*variants[variant].get_or_insert_with(|| Stored::new(variant));
+        let Harmed { tree, how } = harm(stored, &mut fastrand::Rng::with_seed(seed));
         let again = format!("again with `cargo xtask damage --rounds 1 --seed {seed}`");
         let name = || format!("seed {seed}, {how} ({again})");
-        tried.case(name, || sum.add(&look(&stored, &SimDisk::holding(tree))));
+        tried.case(name, || sum.add(&look(stored, &SimDisk::holding(tree))));
     }
     let Sum { reported, rebuilt, without_effect } = sum;
     println!("{reported} reported, {rebuilt} rebuilt the views, {without_effect} had no effect");
@@ -55,7 +63,7 @@ fn damage_is_told_or_has_no_effect() {
 /// answers was right then.
 #[test]
 fn an_older_copy_of_everything_is_an_undamaged_store() {
-    let stored = Stored::new();
+    let stored = Stored::new(0);
     for tree in &stored.older {
         let (disk, notices) = (SimDisk::holding(tree.clone()), Notices::default());
         let mut house = House::start(&disk, &stored.clock, (Mode::Hold, &notices)).unwrap();

@@ -13,6 +13,7 @@ const IDLE: i64 = 1_000;
 pub(crate) enum Action {
     Turn(usize),
     Commit,
+    View,
     Load,
     Poll,
     Block,
@@ -39,12 +40,13 @@ impl World {
                     at(now + due);
                 }
             }
-            if life.hands.uncommitted() > 0 {
+            if life.hands.may_commit() {
                 let slow = self.profile.slow;
                 let ready = *life.ready_at.get_or_insert_with(|| now + self.rng.i64(..=slow));
                 if ready <= now { all.push((Action::Commit, 6)) } else { at(ready) }
-            } else if matches!(life.stage, Stage::Writing) {
-                all.push((Action::Commit, 6));
+            }
+            if life.hands.may_view() {
+                all.push((Action::View, 3));
             }
             if life.may_load {
                 all.push((Action::Load, 3));
@@ -93,6 +95,12 @@ impl World {
         match action {
             Action::Turn(home) => self.turn(home),
             Action::Commit => self.commit(),
+            Action::View => {
+                let Some(life) = &mut self.life else { return };
+                life.hands.view();
+                let changes = self.disk.changes();
+                self.note(format_args!("views: {changes} changes"));
+            }
             Action::Load => {
                 let Some(life) = &mut self.life else { return };
                 life.may_load = life.hands.load();
@@ -141,7 +149,7 @@ impl World {
         self.clock.pass(span);
         self.note(format_args!("{span} ms pass"));
         let Some(life) = &mut self.life else { return };
-        if life.hands.uncommitted() == 0 && self.clock.passed() - life.idle_since >= IDLE {
+        if !life.hands.may_commit() && self.clock.passed() - life.idle_since >= IDLE {
             life.hands.idle();
             life.idle_since = self.clock.passed();
         }

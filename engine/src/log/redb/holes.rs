@@ -119,6 +119,10 @@ impl<'t> Passage<'t> {
             return Ok(self.span.first);
         };
         let (first, bytes) = entry?;
+        // In a damaged file, redb may find what was not asked for: what is wanted is missing.
+        if first.value() >= self.from.0 {
+            return Ok(self.from);
+        }
         let header = codec::row_header(bytes.value()).ok();
         let end = header.map(|header| Position(first.value() + u64::from(header.events)));
         Ok(end.unwrap_or(self.from))

@@ -48,6 +48,9 @@ struct Files {
     active: Option<Held<Database>>,
     /// Of the last file.
     anchor: Option<Anchor>,
+    /// What a read found damaged in the last file. redb may use the file no more then, and would
+    /// not say why.
+    damage: Mutex<Option<Box<Damage>>>,
 }
 
 /// The path of the file that begins at `first`.
@@ -112,7 +115,8 @@ impl Records {
         let active = file::open(&volume, &path, cache / 2, &notify)?;
         let anchor = volume.anchor(&path).map_err(|error| io_error(&path, error))?;
         let next = guard(&path, || last(&active.begin_read()?, &path))?.unwrap_or(first);
-        let files = RwLock::new(Files { firsts, active: Some(active), anchor });
+        let files = Files { firsts, active: Some(active), anchor, damage: Mutex::default() };
+        let files = RwLock::new(files);
         let (next, open) = (AtomicU64::new(next.0), Mutex::default());
         Ok(Self { volume, folder, cache, notify, next, files, open })
     }
@@ -201,6 +205,7 @@ impl Records {
         let closed = files.active.replace(active).ok_or(LogError::Closed)?;
         files.firsts.push(next);
         files.anchor = anchor;
+        files.damage = Mutex::default();
         closed.close(&path)
     }
 
@@ -247,13 +252,15 @@ impl Records {
         let active = files.active.as_ref().ok_or(LogError::Closed)?;
         let path = file(&self.folder, files.firsts[index]);
         let Some(next) = files.firsts.get(index + 1) else {
-            return guard(&path, || run(&active.begin_read()?, &path));
+            let result = guard(&path, || run(&active.begin_read()?, &path));
+            return result.map_err(|error| files.why(error));
         };
         let first = files.firsts[index];
         let closed = self.open_closed(first, &path);
         let result = closed.and_then(|closed| guard(&path, || run(&closed.begin_read()?, &path)));
-        if matches!(result, Err(LogError::Io { .. } | LogError::Poisoned)) {
-            // redb uses a file no more in which an operation failed, but the next read may work.
+        if matches!(result, Err(LogError::Io { .. } | LogError::Poisoned | LogError::Damaged(_))) {
+            // redb uses a file no more in which an operation failed, but the next read may work, or
+            // say again what is damaged.
             self.closed().retain(|(known, _)| *known != first);
         }
         result.map_err(|error| match error {
@@ -274,7 +281,7 @@ impl Records {
             let Some(entry) = table.range(..=position.0)?.next_back() else { return Ok(None) };
             let (first, bytes) = entry?;
             let row = decode(Position(first.value()), bytes.value(), path)?;
-            Ok(Some(row).filter(|row| row.end() > position))
+            Ok(Some(row).filter(|row| (row.position..row.end()).contains(&position)))
         })
     }
 
@@ -343,6 +350,17 @@ impl Files {
         self.firsts.partition_point(|first| *first <= position).checked_sub(1)
     }
 
+    /// Why a read of the last file failed.
+    fn why(&self, error: LogError) -> LogError {
+        let mut found = self.damage.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&error, &*found) {
+            (LogError::Poisoned, Some(damage)) => return LogError::Damaged(damage.clone()),
+            (LogError::Damaged(damage), _) => *found = Some(damage.clone()),
+            _ => {}
+        }
+        error
+    }
+
     /// What the file number `index` must hold of a log that goes up to `end`.
     fn span(&self, index: usize, end: Position) -> Span {
         let first = if index == 0 { Position(1) } else { self.firsts[index] };
@@ -370,10 +388,10 @@ impl Page {
         mut passage: Passage<'_>,
     ) -> Result<(), Trouble> {
         let table = transaction.open_table(RECORDS)?;
-        for entry in table.range(passage.from().0..)? {
-            if self.is_full() {
-                return Ok(());
-            }
+        let mut range = table.range(passage.from().0..)?;
+        // What is not wanted is not looked for: it could be damaged.
+        while !self.is_full() {
+            let Some(entry) = range.next() else { return passage.end(&table) };
             let (first, bytes) = entry?;
             let first = Position(first.value());
             passage.reach(&table, (first, bytes.value()))?;
@@ -383,7 +401,7 @@ impl Page {
             self.bytes += bytes.value().len();
             self.rows.push(row);
         }
-        if self.is_full() { Ok(()) } else { passage.end(&table) }
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Job, small, viewing};
 use crate::job::{Event, JobStatus};
 use crate::log::{
     Committer, Done, Durable, EventLog, Fault, LogError, LogReader, MemoryDisk, Position, Row,
-    Stopped, Ticket, ViewsLog, ViewsUpdate, Worked, Writer, encode_row,
+    Stopped, Ticket, Viewer, ViewsLog, ViewsUpdate, Worked, Writer, encode_row,
 };
 
 type Answers = Arc<Mutex<Vec<(usize, Option<Ticket>)>>>;
@@ -27,10 +27,10 @@ fn answers() -> (Answers, Done) {
     (answers, Arc::new(done))
 }
 
-fn by_hand(disk: &MemoryDisk) -> (Writer, Committer, Answers) {
+fn by_hand(disk: &MemoryDisk) -> (Writer, Committer, Viewer, Answers) {
     let (answers, done) = answers();
-    let (writer, committer) = Writer::by_hand(Box::new(disk.open()), done);
-    (writer, committer, answers)
+    let (writer, committer, viewer) = Writer::by_hand(Box::new(disk.open()), done);
+    (writer, committer, viewer, answers)
 }
 
 fn take(answers: &Answers) -> Vec<(usize, Option<Ticket>)> {
@@ -46,7 +46,7 @@ fn row(job: &Job, events: u32) -> Row {
 #[test]
 fn what_gathered_becomes_one_commit_in_order() {
     let disk = MemoryDisk::new();
-    let (writer, mut committer, answers) = by_hand(&disk);
+    let (writer, mut committer, _, answers) = by_hand(&disk);
     assert_eq!(committer.commit_next(), Worked::Nothing);
     let mut rows = vec![row(&Job::new(1), 2), row(&Job::new(2), 1)];
     let one = writer.submit(4, &mut rows).unwrap();
@@ -69,7 +69,7 @@ fn what_gathered_becomes_one_commit_in_order() {
 #[test]
 fn a_commit_has_a_limit_and_parts_no_submission() {
     let disk = MemoryDisk::new();
-    let (writer, mut committer, answers) = by_hand(&disk);
+    let (writer, mut committer, _, answers) = by_hand(&disk);
     let submit = |id, events| writer.submit(0, &mut [row(&Job::new(id), events)]).unwrap();
     let tickets = [submit(1, 4_000), submit(2, 96), submit(3, 1), submit(4, 9_000), submit(5, 1)];
     let mut seen = Vec::new();
@@ -82,7 +82,7 @@ fn a_commit_has_a_limit_and_parts_no_submission() {
 #[test]
 fn a_checkpoint_waits_for_the_rows_before_it() {
     let disk = MemoryDisk::new();
-    let (writer, mut committer, _) = by_hand(&disk);
+    let (writer, mut committer, viewer, _) = by_hand(&disk);
     // The second one is too much for the commit of the first.
     writer.submit(0, &mut [row(&Job::new(1), 4_000)]).unwrap();
     writer.submit(0, &mut [row(&Job::new(2), 97)]).unwrap();
@@ -90,7 +90,7 @@ fn a_checkpoint_waits_for_the_rows_before_it() {
     writer.submit(0, &mut [row(&Job::new(3), 4_000)]).unwrap();
     assert_eq!(writer.stats().waiting, 4);
     let mut seen = Vec::new();
-    while committer.commit_next() == Worked::Committed {
+    while viewer.view_next() || committer.commit_next() == Worked::Committed {
         seen.push((disk.next_position().0, disk.viewed().0, writer.has_viewed()));
     }
     let expected =
@@ -222,7 +222,7 @@ fn what_the_views_failed_by_is_told_where_it_meets_a_commit() {
 fn a_failure_ends_everything() {
     for fault in [Fault::Before, Fault::After] {
         let disk = MemoryDisk::new();
-        let (writer, mut committer, answers) = by_hand(&disk);
+        let (writer, mut committer, _, answers) = by_hand(&disk);
         disk.fail_append(2, fault);
         writer.submit(0, &mut [row(&Job::new(1), 1)]).unwrap();
         assert_eq!(committer.commit_next(), Worked::Committed);

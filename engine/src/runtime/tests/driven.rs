@@ -115,9 +115,8 @@ impl Driven {
     /// Takes a turn, and does all that follows from it.
     pub(super) fn step(&mut self) {
         self.hands.turn(0, usize::MAX);
-        if self.hands.uncommitted() > 0 {
-            self.hands.commit();
-        }
+        self.hands.commit();
+        self.hands.view();
         while self.hands.load() {}
         let attempts = std::mem::take(&mut *self.crowd.0.lock().unwrap());
         for mut attempt in attempts {
@@ -145,7 +144,7 @@ impl Driven {
             self.step();
             let due = self.hands.next_due(0).is_some_and(|due| due <= self.clock.now());
             let mail = self.hands.mail(0).next().is_some();
-            if !mail && !due && self.hands.uncommitted() == 0 {
+            if !mail && !due && !self.hands.may_commit() {
                 return;
             }
         }

@@ -129,7 +129,10 @@ impl House {
         while self.hands.load() {
             stepped = true;
         }
-        while self.hands.uncommitted() > 0 && self.hands.commit() != Worked::Ended {
+        while self.hands.commit() == Worked::Committed {
+            stepped = true;
+        }
+        while self.hands.view() {
             stepped = true;
         }
         stepped
@@ -142,7 +145,9 @@ impl House {
             assert!(self.step(), "it does not end");
         }
         self.engine.end_close_by_hand().expect("it ends in good order");
-        while self.hands.commit() != Worked::Ended {}
+        while self.hands.commit() != Worked::Ended {
+            self.hands.view();
+        }
         self.engine.end_close_by_hand().expect("the store is closed");
     }
 }

@@ -17,6 +17,11 @@ use crate::tree::Tree;
 /// So many rounds of jobs fill several files.
 const ROUNDS: usize = 2;
 
+/// How many stores there are to choose from.
+pub(crate) const VARIANTS: usize = 6;
+/// So many minutes are between two jobs of the first one.
+const FASTEST: usize = 5;
+
 const DONE: &str = r#"{"name": "done", "labels": {"of": "tests"}, "tasks": [
     {"id": "a", "kind": "noop"}, {"id": "b", "kind": "save", "input": {"n": 12.50}},
     {"id": "c", "kind": "save"}]}"#;
@@ -24,10 +29,10 @@ const MANUAL: &str =
     r#"{"name": "manual", "start": "manual", "tasks": [{"id": "a", "kind": "noop"}]}"#;
 const FAILING: &str = r#"{"name": "failing", "tasks": [
     {"id": "a", "kind": "save"},
-    {"id": "b", "kind": "fail", "retry": {"max_attempts": 2, "backoff": {"initial": "0s"}}},
+    {"id": "b", "kind": "fail", "retry": {"max_attempts": 2, "backoff": {"initial": "0s", "jitter": 0}}},
     {"id": "c", "kind": "noop"}]}"#;
 const TRYING: &str = r#"{"name": "trying", "tasks": [
-    {"id": "a", "kind": "fail", "retry": {"max_attempts": 5, "backoff": {"initial": "2h"}}}]}"#;
+    {"id": "a", "kind": "fail", "retry": {"max_attempts": 5, "backoff": {"initial": "2h", "jitter": 0}}}]}"#;
 const SLEEPING: &str = r#"{"name": "sleeping", "tasks": [
     {"id": "a", "kind": "save"}, {"id": "b", "kind": "sleep", "input": {"for": "3h"}},
     {"id": "c", "kind": "noop"}, {"id": "d", "kind": "noop"}]}"#;
@@ -53,9 +58,12 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    pub(crate) fn new() -> Self {
+    /// Stores differ in how their events lie in the files: later jobs go on with those before them
+    /// sooner or later.
+    pub(crate) fn new(variant: usize) -> Self {
         let (disk, clock) = (SimDisk::default(), SimClock::new());
-        let mut maker = Maker { disk, clock, older: Vec::new(), keyed: Vec::new(), keys: 0 };
+        let pace = 60_000 * i64::try_from(FASTEST + variant).expect("it is small");
+        let mut maker = Maker { disk, clock, pace, older: Vec::new(), keyed: Vec::new(), keys: 0 };
         for _ in 0..ROUNDS {
             maker.round();
             maker.older.push(maker.disk.tree());
@@ -94,6 +102,8 @@ fn reading(disk: &SimDisk, clock: &Arc<SimClock>, notices: &Notices) -> House {
 struct Maker {
     disk: SimDisk,
     clock: Arc<SimClock>,
+    /// How many milliseconds are between two jobs.
+    pace: i64,
     older: Vec<Tree>,
     keyed: Vec<Keyed>,
     keys: u32,
@@ -126,7 +136,7 @@ impl Maker {
 
     fn submit(&mut self, house: &mut House, plan: &str) -> JobId {
         self.older.push(self.disk.tree());
-        self.clock.pass(7 * 60_000);
+        self.clock.pass(self.pace);
         let plan = Plan::from_json(plan, &Limits::default()).expect("a valid plan");
         let key = self.key();
         let submission =
