@@ -22,7 +22,7 @@ use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use bincode::error::EncodeError;
 use serde::{Deserialize, Serialize};
 
-use super::{Head, Link, Position, ReadRow, Row, UnknownEvent, types, v1};
+use super::{Head, Link, Position, ReadRow, Row, UnknownEvent, payload, types};
 use crate::job::{IdempotencyKey, Origin, Recorded, ValueDigest};
 
 /// The format that this build writes, and the newest that it reads.
@@ -159,7 +159,7 @@ fn put_record(recorded: &Recorded, out: &mut Vec<u8>) -> Result<(), CodecError> 
     let leads = if recorded.leads { LEADS } else { 0 };
     out.push(flags | leads | if key.is_some() { KEY } else { 0 });
     out.extend_from_slice(&types::number(&recorded.event).to_le_bytes());
-    out.extend_from_slice(&v1::VERSION.to_le_bytes());
+    out.extend_from_slice(&payload::version(&recorded.event).to_le_bytes());
     out.extend_from_slice(&recorded.time.as_millis().to_le_bytes());
     let length = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -171,9 +171,9 @@ fn put_record(recorded: &Recorded, out: &mut Vec<u8>) -> Result<(), CodecError> 
         out.extend_from_slice(&key.to_bytes());
     }
     let start = out.len();
-    v1::put(&recorded.event, out)?;
-    let payload = small(out.len() - start)?;
-    out[length..length + 4].copy_from_slice(&payload.to_le_bytes());
+    payload::put(&recorded.event, out)?;
+    let written = small(out.len() - start)?;
+    out[length..length + 4].copy_from_slice(&written.to_le_bytes());
     Ok(())
 }
 
@@ -351,8 +351,7 @@ fn raw_record<'a>(seq: u64, input: &mut Input<'a>) -> Result<RawRecord<'a>, Code
 
 fn sort_in(record: RawRecord<'_>, row: &mut ReadRow) -> Result<(), CodecError> {
     let RawRecord { seq, number, version, time, origin, leads, key, payload } = record;
-    let known = if version == v1::VERSION { v1::get(number, payload)? } else { None };
-    match known {
+    match payload::get(number, version, payload)? {
         Some(event) => row.events.push(Recorded { seq, time, origin, leads, key, event }),
         None => row.unknown.push(UnknownEvent {
             seq,

@@ -29,6 +29,9 @@ pub(super) fn plan(plan: &Plan, unread: &Unread, limits: &Limits, faults: &mut F
     if let Some(output) = &plan.output {
         payload(output, || "/output".into(), "the output", limits, faults);
     }
+    if let Some(deadline) = plan.deadline {
+        positive(deadline, "/deadline".into(), "a deadline", faults);
+    }
     if plan.tasks.is_empty() {
         faults.add("/tasks", "a plan needs at least one task");
     }
@@ -108,6 +111,9 @@ fn payload(
 fn policy(policy: &PolicyFields, pointer: &str, faults: &mut Faults) {
     if let Some(timeout) = policy.timeout {
         positive(timeout, format!("{pointer}/timeout"), "a timeout", faults);
+    }
+    if let Some(silence) = policy.heartbeat_timeout {
+        positive(silence, format!("{pointer}/heartbeat_timeout"), "a heartbeat timeout", faults);
     }
     if let Some(grace) = policy.cancel_grace {
         duration(grace, format!("{pointer}/cancel_grace"), faults);

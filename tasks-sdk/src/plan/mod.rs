@@ -17,6 +17,7 @@ mod sites;
 mod write;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::{KindName, Payload, TaskId};
 
@@ -41,6 +42,9 @@ pub struct Plan {
     pub input: Payload,
     /// When the job starts by itself.
     pub start: Start,
+    /// How long a run may take, from its start or from the execute that reopened the job; without
+    /// end when left out. Time in which the job is paused does not count.
+    pub deadline: Option<Duration>,
     /// What the job gives, with references; the output of the last task that is not removed
     /// when this is left out.
     pub output: Option<Payload>,
@@ -84,6 +88,7 @@ impl Plan {
             labels: BTreeMap::new(),
             input: Payload::NULL,
             start: Start::Now,
+            deadline: None,
             output: None,
             tasks: Vec::new(),
         }

@@ -28,6 +28,7 @@ impl Deref for Policy {
 
 static DEFAULT: PolicyFields = PolicyFields {
     timeout: None,
+    heartbeat_timeout: None,
     cancel_grace: None,
     retry: Retry::NEVER,
     on_failure: OnFailure::Fail,
@@ -39,6 +40,9 @@ static DEFAULT: PolicyFields = PolicyFields {
 pub struct PolicyFields {
     /// How long one attempt may take; without end when left out.
     pub timeout: Option<Duration>,
+    /// How long nothing may be heard of an attempt; for ever when left out. Progress, a message,
+    /// output, a checkpoint and `cx.heartbeat()` are heard.
+    pub heartbeat_timeout: Option<Duration>,
     /// How long an attempt may take to end once it is told to stop; 10 s when left out.
     pub cancel_grace: Option<Duration>,
     /// Whether and when a failed attempt is followed by another.
@@ -65,7 +69,8 @@ pub struct Retry {
     /// How long to wait between attempts, at least: a failure may
     /// [ask](crate::TaskError::retry_after) for more.
     pub backoff: Backoff,
-    /// Error codes that are not retried: `exit_2`, `http_404`, `timed_out`.
+    /// Error codes that are not retried: `exit_2`, `http_404`, `timed_out`,
+    /// `heartbeat_timeout`.
     pub never: Vec<Box<str>>,
 }
 

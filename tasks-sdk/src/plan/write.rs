@@ -56,6 +56,9 @@ pub(super) fn plan(plan: &Plan) -> Payload {
     if plan.start == Start::Manual {
         object.field("start", "manual");
     }
+    if let Some(deadline) = plan.deadline {
+        object.field("deadline", &format_duration(deadline));
+    }
     if let Some(output) = &plan.output {
         object.raw("output", output.as_str());
     }
@@ -84,6 +87,9 @@ fn policy(policy: &PolicyFields, object: &mut Object) {
     let unsaid = PolicyFields::default();
     if let Some(timeout) = policy.timeout {
         object.field("timeout", &format_duration(timeout));
+    }
+    if let Some(silence) = policy.heartbeat_timeout {
+        object.field("heartbeat_timeout", &format_duration(silence));
     }
     if let Some(grace) = policy.cancel_grace {
         object.field("cancel_grace", &format_duration(grace));

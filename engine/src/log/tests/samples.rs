@@ -32,6 +32,7 @@ fn full_plan() -> Plan {
     first.needs = Some(Box::new([]));
     first.policy = Policy::new(PolicyFields {
         timeout: Some(Duration::from_mins(30)),
+        heartbeat_timeout: Some(Duration::from_mins(5)),
         cancel_grace: Some(Duration::from_millis(1500)),
         retry: Retry {
             max_attempts: 3,
@@ -57,6 +58,7 @@ fn full_plan() -> Plan {
     plan.labels = [("env".into(), "prod".into()), ("a".into(), "b".into())].into();
     plan.input = payload(r#"{"host": "web-42"}"#);
     plan.start = Start::Manual;
+    plan.deadline = Some(Duration::from_hours(48));
     plan.output = Some(payload(r#"{"$output":"report"}"#));
     plan.tasks = vec![first, second, third];
     plan

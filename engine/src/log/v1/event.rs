@@ -100,7 +100,6 @@ pub(in crate::log) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecE
         | Event::CancelRequested
         | Event::JobCompleted
         | Event::JobCancelled => Ok(()),
-        Event::JobSubmitted(submitted) => write(out, &Submitted::from(&**submitted)),
         Event::PauseRequested { mode } => write(out, &PauseRequested { mode: (*mode).into() }),
         Event::SkipRequested { task, output } | Event::TaskSkipped { task, output } => {
             write(out, &Skip { task: task.0, output: text(output.as_ref()) })
@@ -130,6 +129,7 @@ pub(in crate::log) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecE
             write(out, &TaskFailed { task: task.0, error: error.into() })
         }
         Event::TaskRemoved { task } => write(out, &TaskRemoved { task: task.0 }),
+        Event::JobSubmitted(_) => Err(CodecError::Encode("it has a later version".into())),
         Event::CheckpointSaved { task, attempt, value } => {
             let (task, attempt, value) = (task.0, *attempt, (*value).into());
             write(out, &CheckpointSaved { task, attempt, value })

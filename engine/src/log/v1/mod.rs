@@ -11,10 +11,12 @@ mod plan;
 mod view;
 
 pub(super) use event::{get, put};
+pub(super) use parts::{payload, text};
+pub(super) use plan::{OnFailure, OnLost, Retry, Span, Start, bad};
 pub(super) use view::JobRowV1;
 
 /// The version that every event of this module is written with.
 pub(super) const VERSION: u16 = 1;
 
 /// User data: JSON text.
-type Json<'a> = &'a str;
+pub(super) type Json<'a> = &'a str;

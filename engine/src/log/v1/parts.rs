@@ -7,12 +7,12 @@ use super::Json;
 use crate::job;
 
 /// The JSON text of a payload that may be left out.
-pub(super) fn text(payload: Option<&Payload>) -> Option<Json<'_>> {
+pub(in crate::log) fn text(payload: Option<&Payload>) -> Option<Json<'_>> {
     payload.map(Payload::as_str)
 }
 
 /// The inverse of [`text`].
-pub(super) fn payload(text: Option<Json<'_>>) -> Option<Payload> {
+pub(in crate::log) fn payload(text: Option<Json<'_>>) -> Option<Payload> {
     text.map(Payload::trusted)
 }
 

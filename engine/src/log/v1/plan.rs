@@ -1,4 +1,5 @@
-//! Twins of the plan and of what `JobSubmitted` keeps beside it.
+//! Twins of the plan and of what `JobSubmitted` keeps beside it. Version 2 took the place of those
+//! that name what a plan has, so these are only read; the small ones below are in both.
 //!
 //! A policy is written out in full, also where it is the default: what the default is may change
 //! between releases, what a job was submitted with may not.
@@ -10,11 +11,11 @@ use annals_tasks_sdk::{BadName, KindName, Payload, TaskId};
 use serde::{Deserialize, Serialize};
 
 use super::Json;
-use super::parts::{payload, text};
+use super::parts::payload;
 use crate::job;
 use crate::log::codec::CodecError;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 pub(super) struct Submitted<'a> {
     #[serde(borrow)]
     plan: Plan<'a>,
@@ -22,7 +23,7 @@ pub(super) struct Submitted<'a> {
     source: Option<&'a str>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Plan<'a> {
     name: &'a str,
     /// In the order of the keys.
@@ -35,12 +36,12 @@ struct Plan<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-enum Start {
+pub(in crate::log) enum Start {
     Now,
     Manual,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct TaskSpec<'a> {
     id: &'a str,
     #[serde(borrow)]
@@ -51,7 +52,7 @@ struct TaskSpec<'a> {
     policy: Policy<'a>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Policy<'a> {
     timeout: Option<Span>,
     cancel_grace: Option<Span>,
@@ -62,7 +63,7 @@ struct Policy<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Retry<'a> {
+pub(in crate::log) struct Retry<'a> {
     max_attempts: u32,
     max_elapsed: Option<Span>,
     initial: Span,
@@ -74,14 +75,14 @@ struct Retry<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-enum OnFailure {
+pub(in crate::log) enum OnFailure {
     Fail,
     Continue,
     Pause,
 }
 
 #[derive(Serialize, Deserialize)]
-enum OnLost {
+pub(in crate::log) enum OnLost {
     Rerun,
     Fail,
     Pause,
@@ -89,7 +90,7 @@ enum OnLost {
 
 /// A duration.
 #[derive(Serialize, Deserialize)]
-struct Span {
+pub(in crate::log) struct Span {
     seconds: u64,
     nanos: u32,
 }
@@ -110,18 +111,8 @@ impl TryFrom<Span> for Duration {
     }
 }
 
-fn bad(error: &BadName) -> CodecError {
+pub(in crate::log) fn bad(error: &BadName) -> CodecError {
     CodecError::Damaged(error.to_string())
-}
-
-impl<'a> From<&'a job::Submitted> for Submitted<'a> {
-    fn from(submitted: &'a job::Submitted) -> Self {
-        Self {
-            plan: (&submitted.plan).into(),
-            workflow: submitted.workflow.as_deref(),
-            source: submitted.source.as_deref(),
-        }
-    }
 }
 
 impl TryFrom<Submitted<'_>> for job::Submitted {
@@ -134,19 +125,20 @@ impl TryFrom<Submitted<'_>> for job::Submitted {
     }
 }
 
-impl<'a> From<&'a plan::Plan> for Plan<'a> {
-    fn from(plan: &'a plan::Plan) -> Self {
-        let start = match plan.start {
-            plan::Start::Now => Start::Now,
-            plan::Start::Manual => Start::Manual,
-        };
-        Self {
-            name: &plan.name,
-            labels: plan.labels.iter().map(|(key, value)| (&**key, &**value)).collect(),
-            input: plan.input.as_str(),
-            start,
-            output: text(plan.output.as_ref()),
-            tasks: plan.tasks.iter().map(Into::into).collect(),
+impl From<plan::Start> for Start {
+    fn from(start: plan::Start) -> Self {
+        match start {
+            plan::Start::Now => Self::Now,
+            plan::Start::Manual => Self::Manual,
+        }
+    }
+}
+
+impl From<Start> for plan::Start {
+    fn from(start: Start) -> Self {
+        match start {
+            Start::Now => Self::Now,
+            Start::Manual => Self::Manual,
         }
     }
 }
@@ -161,27 +153,11 @@ impl TryFrom<Plan<'_>> for plan::Plan {
             name: plan.name.into(),
             labels: labels.map(|(key, value)| (key.into(), value.into())).collect(),
             input: Payload::trusted(plan.input),
-            start: match plan.start {
-                Start::Now => plan::Start::Now,
-                Start::Manual => plan::Start::Manual,
-            },
+            start: plan.start.into(),
+            deadline: None,
             output: payload(plan.output),
             tasks,
         })
-    }
-}
-
-impl<'a> From<&'a plan::TaskSpec> for TaskSpec<'a> {
-    fn from(task: &'a plan::TaskSpec) -> Self {
-        let needs = task.needs.as_ref();
-        Self {
-            id: task.id.as_str(),
-            title: task.title.as_deref(),
-            kind: task.kind.as_str(),
-            input: task.input.as_str(),
-            needs: needs.map(|needs| needs.iter().map(TaskId::as_str).collect()),
-            policy: (&*task.policy).into(),
-        }
     }
 }
 
@@ -201,45 +177,58 @@ impl TryFrom<TaskSpec<'_>> for plan::TaskSpec {
     }
 }
 
-impl<'a> From<&'a PolicyFields> for Policy<'a> {
-    fn from(policy: &'a PolicyFields) -> Self {
-        Self {
-            timeout: policy.timeout.map(Into::into),
-            cancel_grace: policy.cancel_grace.map(Into::into),
-            retry: (&policy.retry).into(),
-            on_failure: match policy.on_failure {
-                plan::OnFailure::Fail => OnFailure::Fail,
-                plan::OnFailure::Continue => OnFailure::Continue,
-                plan::OnFailure::Pause => OnFailure::Pause,
-            },
-            on_lost: match policy.on_lost {
-                plan::OnLost::Rerun => OnLost::Rerun,
-                plan::OnLost::Fail => OnLost::Fail,
-                plan::OnLost::Pause => OnLost::Pause,
-            },
-        }
-    }
-}
-
 impl TryFrom<Policy<'_>> for PolicyFields {
     type Error = CodecError;
 
     fn try_from(policy: Policy<'_>) -> Result<Self, CodecError> {
         Ok(Self {
             timeout: policy.timeout.map(TryInto::try_into).transpose()?,
+            heartbeat_timeout: None,
             cancel_grace: policy.cancel_grace.map(TryInto::try_into).transpose()?,
             retry: policy.retry.try_into()?,
-            on_failure: match policy.on_failure {
-                OnFailure::Fail => plan::OnFailure::Fail,
-                OnFailure::Continue => plan::OnFailure::Continue,
-                OnFailure::Pause => plan::OnFailure::Pause,
-            },
-            on_lost: match policy.on_lost {
-                OnLost::Rerun => plan::OnLost::Rerun,
-                OnLost::Fail => plan::OnLost::Fail,
-                OnLost::Pause => plan::OnLost::Pause,
-            },
+            on_failure: policy.on_failure.into(),
+            on_lost: policy.on_lost.into(),
         })
+    }
+}
+
+impl From<plan::OnFailure> for OnFailure {
+    fn from(action: plan::OnFailure) -> Self {
+        match action {
+            plan::OnFailure::Fail => Self::Fail,
+            plan::OnFailure::Continue => Self::Continue,
+            plan::OnFailure::Pause => Self::Pause,
+        }
+    }
+}
+
+impl From<OnFailure> for plan::OnFailure {
+    fn from(action: OnFailure) -> Self {
+        match action {
+            OnFailure::Fail => Self::Fail,
+            OnFailure::Continue => Self::Continue,
+            OnFailure::Pause => Self::Pause,
+        }
+    }
+}
+
+impl From<plan::OnLost> for OnLost {
+    fn from(action: plan::OnLost) -> Self {
+        match action {
+            plan::OnLost::Rerun => Self::Rerun,
+            plan::OnLost::Fail => Self::Fail,
+            plan::OnLost::Pause => Self::Pause,
+        }
+    }
+}
+
+impl From<OnLost> for plan::OnLost {
+    fn from(action: OnLost) -> Self {
+        match action {
+            OnLost::Rerun => Self::Rerun,
+            OnLost::Fail => Self::Fail,
+            OnLost::Pause => Self::Pause,
+        }
     }
 }
 

@@ -29,10 +29,12 @@ const MANUAL: &str =
     r#"{"name": "manual", "start": "manual", "tasks": [{"id": "a", "kind": "noop"}]}"#;
 const FAILING: &str = r#"{"name": "failing", "tasks": [
     {"id": "a", "kind": "save"},
-    {"id": "b", "kind": "fail", "retry": {"max_attempts": 2, "backoff": {"initial": "0s", "jitter": 0}}},
+    {"id": "b", "kind": "fail",
+     "retry": {"max_attempts": 2, "backoff": {"initial": "0s", "jitter": 0}}},
     {"id": "c", "kind": "noop"}]}"#;
 const TRYING: &str = r#"{"name": "trying", "tasks": [
-    {"id": "a", "kind": "fail", "retry": {"max_attempts": 5, "backoff": {"initial": "2h", "jitter": 0}}}]}"#;
+    {"id": "a", "kind": "fail",
+     "retry": {"max_attempts": 5, "backoff": {"initial": "2h", "jitter": 0}}}]}"#;
 const SLEEPING: &str = r#"{"name": "sleeping", "tasks": [
     {"id": "a", "kind": "save"}, {"id": "b", "kind": "sleep", "input": {"for": "3h"}},
     {"id": "c", "kind": "noop"}, {"id": "d", "kind": "noop"}]}"#;

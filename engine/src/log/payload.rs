@@ -1,0 +1,33 @@
+//! The payload of each event: the version that it is written in, and those that are read.
+//!
+//! An event is written in the last version that its type has. Whatever was ever written is read:
+//! an older version becomes the machine's type of now.
+
+use super::codec::CodecError;
+use super::{types, v1, v2};
+use crate::job::Event;
+
+/// The version that the payload of an event is written in.
+pub(super) const fn version(event: &Event) -> u16 {
+    match event {
+        Event::JobSubmitted(_) => v2::VERSION,
+        _ => v1::VERSION,
+    }
+}
+
+/// Appends an event's payload to `out`, in its [`version`].
+pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    match event {
+        Event::JobSubmitted(submitted) => v2::put_submitted(submitted, out),
+        _ => v1::put(event, out),
+    }
+}
+
+/// Reads an event's payload; `None` when this build does not know the type, or that version of it.
+pub(super) fn get(number: u16, version: u16, payload: &[u8]) -> Result<Option<Event>, CodecError> {
+    match (number, version) {
+        (types::JOB_SUBMITTED, v2::VERSION) => v2::get_submitted(payload),
+        (_, v1::VERSION) => v1::get(number, payload),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,10 @@
+//! Version 2 of the events' payloads, where they differ from [version 1](super::v1): a plan has a
+//! deadline, a task a heartbeat timeout. The same rules hold: nothing here may change once it was
+//! released.
+
+mod plan;
+
+pub(super) use plan::{get_submitted, put_submitted};
+
+/// The version that every event of this module is written with.
+pub(super) const VERSION: u16 = 2;
