@@ -58,6 +58,8 @@ pub enum Stream {
 pub trait Host: Send + Sync {
     /// Shows progress; `message` is kept from before where it is `None`.
     fn progress(&self, progress: Option<Progress>, message: Option<String>);
+    /// Takes a sign of life that says nothing else.
+    fn heartbeat(&self);
     /// Makes `value` durable as the task's checkpoint.
     async fn checkpoint(&self, value: Payload) -> TaskResult<()>;
     /// The output of a task that has completed, or was skipped with a substitute.
@@ -141,6 +143,13 @@ impl TaskContext {
     /// Shows what the attempt is doing, in a few words. Volatile.
     pub fn message(&self, message: impl Into<String>) {
         self.0.host.progress(None, Some(message.into()));
+    }
+
+    /// Shows that the attempt is alive. Where its task has a `heartbeat_timeout`, an attempt of
+    /// which nothing is heard for so long is stopped. Progress, messages, checkpoints and what it
+    /// writes to its step log are heard, too; this is for work that has nothing to say meanwhile.
+    pub fn heartbeat(&self) {
+        self.0.host.heartbeat();
     }
 
     /// The last checkpoint of this task, from whichever attempt.

@@ -155,6 +155,8 @@ pub enum Call {
     Progress(Progress),
     /// [`TaskContext::message`].
     Message(String),
+    /// [`TaskContext::heartbeat`].
+    Heartbeat,
     /// [`TaskContext::log`].
     Log(Stream, Vec<u8>),
 }
@@ -291,6 +293,10 @@ impl Host for Fake {
     fn progress(&self, progress: Option<Progress>, message: Option<String>) {
         let progress = progress.map(Call::Progress);
         progress.into_iter().chain(message.map(Call::Message)).for_each(|call| self.keep(call));
+    }
+
+    fn heartbeat(&self) {
+        self.keep(Call::Heartbeat);
     }
 
     async fn checkpoint(&self, value: Payload) -> TaskResult<()> {

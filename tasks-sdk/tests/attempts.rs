@@ -42,6 +42,22 @@ async fn a_stop_comes_at_the_same_place_each_time_and_the_next_attempt_goes_on()
 }
 
 #[tokio::test]
+async fn a_heartbeat_is_a_call_of_its_own() {
+    async fn work(cx: TaskContext, beats: usize) -> TaskResult<()> {
+        for _ in 0..beats {
+            cx.heartbeat();
+            cx.ensure_live()?;
+        }
+        Ok(())
+    }
+    let run = testing::attempt().run(work, 2).await;
+    assert_eq!(run.calls(), [Call::Heartbeat, Call::Heartbeat]);
+    let heard = |call: &Call| *call == Call::Heartbeat;
+    let stopped = testing::attempt().cancel_when(heard).run(work, 2).await;
+    assert!(stopped.error().is_cancelled() && stopped.calls().len() == 1);
+}
+
+#[tokio::test]
 async fn waiting_ends_when_the_token_fires() {
     async fn wait(cx: TaskContext, (): ()) -> TaskResult<()> {
         cx.or_cancelled(tokio::time::sleep(Duration::from_hours(1))).await

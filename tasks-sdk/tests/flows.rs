@@ -27,7 +27,7 @@ fn wires_become_references_and_needs() {
         let numbers = flow.task(LOAD, path).title("Read the file");
         let one = flow.task(SUM, numbers).attempts(3).timeout(minutes(5));
         let other = flow.task(SUM, flow.value(vec![1, 2])).id("sum.fixed").at_once();
-        let tick = flow.task(TICK, ()).cancel_grace(millis(1));
+        let tick = flow.task(TICK, ()).cancel_grace(millis(1)).heartbeat_timeout(seconds(5));
         flow.task(JOIN, (one, other.wire(), path)).after(tick).on_lost(OnLost::Pause).wire()
     }
     let plan = build(report).unwrap();
@@ -43,6 +43,7 @@ fn wires_become_references_and_needs() {
     assert_eq!(needs(&plan), expected);
     assert_eq!(plan.tasks[1].policy.retry.max_attempts, 3);
     assert_eq!(plan.tasks[1].policy.timeout, Some(Duration::from_mins(5)));
+    assert_eq!(plan.tasks[3].policy.heartbeat_timeout, Some(Duration::from_secs(5)));
     assert_eq!(plan.tasks[4].policy.on_lost, OnLost::Pause);
     let again = Plan::from_json(plan.to_json().as_str(), &Limits::default()).unwrap();
     assert_eq!(again, plan);

@@ -105,15 +105,7 @@ fn fields_that_are_not_built_yet_are_refused_by_name() {
         let words = format!("`{field}` is not supported by this version");
         check_refused(&text, &[(&format!("/{field}"), &words)]);
     }
-    for field in [
-        "heartbeat_timeout",
-        "compensate",
-        "when",
-        "for_each",
-        "concurrency",
-        "weight",
-        "isolation",
-    ] {
+    for field in ["compensate", "when", "for_each", "concurrency", "weight", "isolation"] {
         let words = format!("`{field}` is not supported by this version");
         check_task(&format!("\"{field}\": 1"), &format!("/tasks/0/{field}"), &words);
     }
@@ -140,6 +132,9 @@ fn the_fields_of_a_task() {
         (r#""timeout": "0s""#, "/tasks/0/timeout", "must be longer than zero"),
         (r#""timeout": "99999999999h""#, "/tasks/0/timeout", "longer than 100 years"),
         (r#""timeout": "soon""#, "/tasks/0/timeout", "is no duration"),
+        (r#""heartbeat_timeout": 5"#, "/tasks/0/heartbeat_timeout", "write 5s for 5 seconds"),
+        (r#""heartbeat_timeout": "0s""#, "/tasks/0/heartbeat_timeout", "longer than zero"),
+        (r#""heartbeat_timeout": "1.0005s""#, "/tasks/0/heartbeat_timeout", "three digits"),
         (r#""cancel_grace": "-1s""#, "/tasks/0/cancel_grace", "negative"),
         (
             r#""on_failure": "ignore""#,
@@ -299,10 +294,12 @@ const FULL: &str = r#"{"name":"n\u0000ä \"q\"","labels":{"env":"prod","k\n":""}
     "input":{"big":20000000000000000000001, "x": 1.0},"start":"manual","output":null,
     "tasks":[
     {"id":"a","title":"\u0000 \u001b[31m ☃","kind":"k.v:1","input":[{"$input":"/big"}],
-     "needs":[],"timeout":"PT1H30M","cancel_grace":"0s","on_failure":"continue",
-     "on_lost":"pause","retry":{"max_attempts":3,"max_elapsed":"1h","never":["exit_2"],
+     "needs":[],"timeout":"PT1H30M","heartbeat_timeout":"5m","cancel_grace":"0s",
+     "on_failure":"continue","on_lost":"pause",
+     "retry":{"max_attempts":3,"max_elapsed":"1h","never":["exit_2"],
      "backoff":{"initial":"5m","factor":1.5,"jitter":0}}},
-    {"id":"b","kind":"k","needs":["a"],"retry":{"max_elapsed":"1d"},"title":null},
+    {"id":"b","kind":"k","needs":["a"],"retry":{"max_elapsed":"1d"},"title":null,
+     "heartbeat_timeout":null},
     {"id":"c","kind":"k"}]}"#;
 
 #[test]
@@ -315,11 +312,13 @@ fn plans_survive_the_way_through_json() {
     assert_eq!(a.title.as_deref(), Some("\0 \u{1b}[31m ☃"));
     assert_eq!(a.needs.as_deref(), Some(&[][..]));
     assert_eq!(a.policy.timeout, Some(Duration::from_mins(90)));
+    assert_eq!(a.policy.heartbeat_timeout, Some(Duration::from_mins(5)));
     assert_eq!(a.policy.cancel_grace, Some(Duration::ZERO));
     assert_eq!((a.policy.on_failure, a.policy.on_lost), (OnFailure::Continue, OnLost::Pause));
     assert_eq!(a.policy.retry.backoff.max, Duration::from_mins(5), "never below the first wait");
     assert_eq!(b.policy.retry.max_attempts, u32::MAX, "limited by time alone");
     assert_eq!((b.title.as_deref(), c.needs.as_deref()), (None, None));
+    assert_eq!(b.policy.heartbeat_timeout, None);
 
     let written = plan.to_json();
     let again = read(written.as_str()).unwrap();
@@ -352,6 +351,7 @@ fn plans_that_programs_make_follow_the_same_rules() {
     let mut task = TaskSpec::new(TaskId::new("a").unwrap(), KindName::new("k").unwrap());
     task.policy = Policy::new(PolicyFields {
         timeout: Some(Duration::from_micros(1_500)),
+        heartbeat_timeout: Some(Duration::ZERO),
         retry: Retry {
             max_attempts: 0,
             max_elapsed: Some(Duration::MAX),
@@ -365,6 +365,7 @@ fn plans_that_programs_make_follow_the_same_rules() {
     let places: Vec<&str> = errors.0.iter().map(|error| error.pointer.as_str()).collect();
     let expected = [
         "/tasks/0/timeout",
+        "/tasks/0/heartbeat_timeout",
         "/tasks/0/retry/max_attempts",
         "/tasks/0/retry/max_elapsed",
         "/tasks/0/retry/backoff/factor",

@@ -78,6 +78,8 @@ pub struct PlannedTask {
     pub needs: Option<Vec<String>>,
     /// How long one attempt may take.
     pub timeout: Option<String>,
+    /// How long nothing may be heard of an attempt: no output, no progress, no checkpoint.
+    pub heartbeat_timeout: Option<String>,
     /// How long an attempt may take to end once it is told to stop; 10 s where it is left out.
     pub cancel_grace: Option<String>,
     /// Whether and when a failed attempt is followed by another.
@@ -154,7 +156,7 @@ mod tests {
     const WHOLE: &str = r#"{"name": "all", "labels": {"a": "b"}, "input": 1, "start": "manual",
         "output": {"$output": "one"}, "tasks": [
         {"id": "one", "title": "One", "kind": "noop", "input": 2, "needs": [], "timeout": "1m",
-         "cancel_grace": "1s", "on_failure": "pause", "on_lost": "fail",
+         "heartbeat_timeout": "5s", "cancel_grace": "1s", "on_failure": "pause", "on_lost": "fail",
          "retry": {"max_attempts": 3, "max_elapsed": "1h", "never": ["bad"],
                    "backoff": {"initial": "2s", "factor": 3, "max": "1m", "jitter": 0.5}}}]}"#;
 

@@ -120,7 +120,8 @@ pub enum Outcome {
     Completed(Done),
     /// It gave an error.
     Failed(TaskError),
-    /// Its timeout fired; whatever it then gave is in the error.
+    /// Its timeout fired, or nothing was heard of it for too long, as the code of the error says.
+    /// Whatever it then gave is in the error.
     TimedOut(TaskError),
     /// It was told to stop, and ended without a result.
     Interrupted(TaskError),

@@ -112,7 +112,8 @@ pub enum Event {
         /// How it ended.
         end: AttemptEnd,
     },
-    /// An attempt took longer than its timeout and is over.
+    /// An attempt took longer than its timeout, or nothing was heard of it for too long, and it is
+    /// over.
     AttemptTimedOut {
         /// The task.
         task: TaskNumber,
@@ -240,6 +241,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// The code of an attempt that took longer than its timeout.
+    pub const TIMED_OUT: &'static str = "timed_out";
+    /// The code of an attempt of which nothing was heard for too long.
+    pub const HEARTBEAT_TIMEOUT: &'static str = "heartbeat_timeout";
+
     /// A failure with this code and sentence.
     pub fn new(code: &str, message: impl Into<Box<str>>) -> Self {
         Self { code: code.into(), message: message.into() }

@@ -15,6 +15,7 @@ use tracing::Instrument;
 
 use super::engine::Shared;
 use super::executor::{Executor, Outputs, Running};
+use super::heartbeat::Heartbeat;
 use super::message::{LiveCell, Message, Reply};
 use super::panics::Guarded;
 use super::registry::{Behaviour, KindId};
@@ -45,6 +46,8 @@ struct Carried {
     input: Result<Payload, Failure>,
     checkpoint: Option<ValueDigest>,
     timeout: Option<Duration>,
+    /// Where something must be heard of it.
+    heartbeat: Option<Arc<Heartbeat>>,
     grace: Duration,
     token: CancellationToken,
     live: LiveCell,
@@ -59,6 +62,8 @@ enum Told {
     Nothing,
     ToStop,
     TimedOut,
+    /// Nothing was heard of it for too long.
+    Silent,
 }
 
 impl Attempt {
@@ -81,12 +86,9 @@ impl Attempt {
             number: running.task.0,
             attempt: running.attempt,
         };
-        let log = OnceLock::new();
-        if crate::steplog::is_watched() {
-            // The span is told apart by the log that it finds.
-            drop(log.set(shared.steplogs.open(&id)));
-        }
-        Some(Self(Arc::new(Carried {
+        let heartbeat = policy.heartbeat_timeout;
+        let heartbeat = heartbeat.map(|limit| Arc::new(Heartbeat::new(limit, &shared.clock)));
+        let carried = Carried {
             shared: Arc::clone(shared),
             home,
             id,
@@ -94,12 +96,18 @@ impl Attempt {
             input: job.input_of(task),
             checkpoint: task.checkpoint().map(|checkpoint| checkpoint.value),
             timeout: policy.timeout,
+            heartbeat,
             grace: grace_of(task),
             token: running.token.clone(),
             live: Arc::clone(&running.live),
             outputs,
-            log,
-        })))
+            log: OnceLock::new(),
+        };
+        if crate::steplog::is_watched() {
+            // The span is told apart by the log that it finds.
+            carried.log();
+        }
+        Some(Self(Arc::new(carried)))
     }
 
     /// Runs it until it is really over, and reports.
@@ -177,17 +185,14 @@ impl Attempt {
         // The call itself is the task's code too.
         let mut future = Guarded::new(Box::pin(async { self.0.handler.call(cx, input).await }));
         let clock = &self.0.shared.clock;
-        let timeout = async {
-            match self.0.timeout {
-                Some(timeout) => clock.sleep(timeout).await,
-                None => std::future::pending().await,
-            }
-        };
+        // It was waiting for its commit until now.
+        self.0.beat();
         let told = tokio::select! {
             biased;
             result = future.run() => return self.classify(Told::Nothing, result),
             () = self.0.token.cancelled() => Told::ToStop,
-            () = timeout => Told::TimedOut,
+            () = self.0.timeout() => Told::TimedOut,
+            () = self.0.silence() => Told::Silent,
         };
         self.0.is_stopping();
         self.0.token.cancel();
@@ -222,21 +227,12 @@ impl Attempt {
             }
             (Told::Nothing, Err(error)) => Outcome::Failed(error),
             (Told::ToStop, Err(error)) => Outcome::Interrupted(error),
-            (Told::TimedOut, result) => Outcome::TimedOut(self.timed_out(result.err())),
-        }
-    }
-
-    fn timed_out(&self, error: Option<TaskError>) -> TaskError {
-        let limit = format_duration(self.0.timeout.unwrap_or_default());
-        let message = format!("the attempt took longer than its timeout of {limit}");
-        let timed_out = TaskError::new("timed_out", message);
-        let Some(error) = error else { return timed_out };
-        let timed_out = timed_out.with_exit(error.exit().clone());
-        let waits = error.retry_wait().into_iter();
-        let timed_out = waits.fold(timed_out, TaskError::retry_after);
-        match error.output() {
-            Some(output) => timed_out.with_output(output.clone()),
-            None => timed_out,
+            (Told::TimedOut, result) => {
+                Outcome::TimedOut(with_rest_of(result.err(), self.0.too_long()))
+            }
+            (Told::Silent, result) => {
+                Outcome::TimedOut(with_rest_of(result.err(), self.0.too_silent()))
+            }
         }
     }
 
@@ -272,7 +268,69 @@ fn cut(text: &str, most: usize) -> Option<String> {
     (text.len() > most).then(cut)
 }
 
+/// An error that says why an attempt was stopped, with what else there is to the one that it gave.
+fn with_rest_of(error: Option<TaskError>, timed_out: TaskError) -> TaskError {
+    let Some(error) = error else { return timed_out };
+    let timed_out = timed_out.with_exit(error.exit().clone());
+    let waits = error.retry_wait().into_iter();
+    let timed_out = waits.fold(timed_out, TaskError::retry_after);
+    match error.output() {
+        Some(output) => timed_out.with_output(output.clone()),
+        None => timed_out,
+    }
+}
+
 impl Carried {
+    /// Resolves when the attempt has taken too long.
+    async fn timeout(&self) {
+        match self.timeout {
+            Some(timeout) => self.shared.clock.sleep(timeout).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Resolves when nothing was heard of the attempt for too long.
+    async fn silence(&self) {
+        match &self.heartbeat {
+            Some(heartbeat) => heartbeat.silence().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn too_long(&self) -> TaskError {
+        let limit = format_duration(self.timeout.unwrap_or_default());
+        let message = format!("the attempt took longer than its timeout of {limit}");
+        TaskError::new(Failure::TIMED_OUT, message)
+    }
+
+    fn too_silent(&self) -> TaskError {
+        let limit = self.heartbeat.as_ref().map(|heartbeat| heartbeat.limit());
+        let limit = format_duration(limit.unwrap_or_default());
+        let message = format!(
+            "nothing was heard of the attempt for {limit}, its heartbeat timeout: output, \
+             progress, checkpoints and heartbeats count"
+        );
+        TaskError::new(Failure::HEARTBEAT_TIMEOUT, message)
+    }
+
+    /// Notes that something was heard of the attempt.
+    fn beat(&self) {
+        if let Some(heartbeat) = &self.heartbeat {
+            heartbeat.beat();
+        }
+    }
+
+    /// The step log, which is opened when it is asked for first.
+    fn log(&self) -> &AttemptLog {
+        self.log.get_or_init(|| {
+            let log = self.shared.steplogs.open(&self.id);
+            if let Some(heartbeat) = &self.heartbeat {
+                log.tell(Arc::clone(heartbeat) as _);
+            }
+            log
+        })
+    }
+
     /// Shows that the attempt was told to stop, if that is not shown yet.
     fn is_stopping(&self) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
@@ -284,11 +342,17 @@ impl Carried {
 #[async_trait]
 impl Host for Carried {
     fn progress(&self, progress: Option<Progress>, message: Option<String>) {
+        self.beat();
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.says(progress, message);
     }
 
+    fn heartbeat(&self) {
+        self.beat();
+    }
+
     async fn checkpoint(&self, value: Payload) -> TaskResult<()> {
+        self.beat();
         let (bytes, limit) = (value.as_str().len(), self.shared.settings.limits.payload_bytes);
         if bytes > limit {
             let message =
@@ -300,7 +364,10 @@ impl Host for Carried {
         let task = TaskNumber(self.id.number);
         self.shared.tell(self.home, Message::Checkpoint { job, task, attempt, value, reply });
         // The engine stops when it cannot write; nothing the attempt does counts any more then.
-        answer.await.unwrap_or_else(|_| Err(TaskError::cancelled()))
+        let saved = answer.await.unwrap_or_else(|_| Err(TaskError::cancelled()));
+        // It could say nothing else meanwhile.
+        self.beat();
+        saved
     }
 
     fn output_of(&self, task: &str) -> Option<Payload> {
@@ -308,7 +375,7 @@ impl Host for Carried {
     }
 
     fn log(&self, stream: Stream, bytes: &[u8]) {
-        let log = self.log.get_or_init(|| self.shared.steplogs.open(&self.id));
-        log.write(stream, bytes);
+        // It tells who listens.
+        self.log().write(stream, bytes);
     }
 }

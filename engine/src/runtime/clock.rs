@@ -2,7 +2,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use annals_tasks_sdk::{JobId, Timestamp};
 use uuid::Uuid;
@@ -14,6 +15,13 @@ pub trait Clock: Send + Sync + 'static {
 
     /// Resolves when `duration` has passed.
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// How much time has passed since some moment that stays the same. Unlike [`Clock::now`] nobody
+    /// sets it: it goes with what [`Clock::sleep`] waits for.
+    fn steady(&self) -> Duration {
+        static BEGIN: OnceLock<Instant> = OnceLock::new();
+        BEGIN.get_or_init(Instant::now).elapsed()
+    }
 
     /// How long a loop may wait for messages before it looks at the clock again, when the next
     /// due time is `ahead`. A clock that jumps by hand also wakes its loops by hand.

@@ -20,6 +20,7 @@ mod engine;
 mod error;
 mod executor;
 mod handle;
+mod heartbeat;
 mod ids;
 mod inbox;
 mod keys;

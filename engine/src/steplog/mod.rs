@@ -45,6 +45,7 @@ pub use layer::{StepLogLayer, layer};
 pub use read::{Entry, Extent, Part, Raw};
 pub use write::AttemptLog;
 use write::Bounds;
+pub(crate) use write::Listener;
 
 /// How much of an attempt's output is kept, unless a setting says otherwise: 16 MiB.
 pub const BUDGET: u64 = 16 * 1024 * 1024;

@@ -1,9 +1,10 @@
 //! Writing a log.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use annals_tasks_sdk::{AttemptId, Stream};
 use jiff::Timestamp;
@@ -29,11 +30,18 @@ const SEGMENTS: u64 = 4;
 #[derive(Debug, Clone)]
 pub struct AttemptLog(Arc<Shared>);
 
+/// Who is told that something was written to a log.
+pub(crate) trait Listener: fmt::Debug + Send + Sync {
+    /// Something was written.
+    fn wrote(&self);
+}
+
 #[derive(Debug)]
 pub(super) struct Shared {
     place: Place,
     bounds: Bounds,
     growth: Arc<Growth>,
+    listener: OnceLock<Arc<dyn Listener>>,
     state: Mutex<State>,
 }
 
@@ -84,7 +92,8 @@ impl AttemptLog {
         growth: Arc<Growth>,
         attempt: &AttemptId,
     ) -> Self {
-        let shared = Shared { place, bounds, growth, state: Mutex::default() };
+        let (listener, state) = (OnceLock::new(), Mutex::default());
+        let shared = Shared { place, bounds, growth, listener, state };
         let log = Self(Arc::new(shared));
         layer::register(attempt, &log);
         log
@@ -98,11 +107,20 @@ impl AttemptLog {
         Self(shared)
     }
 
+    /// Tells somebody of whatever is written from now on, however little of it is kept. There is
+    /// one who is told: the first.
+    pub(crate) fn tell(&self, listener: Arc<dyn Listener>) {
+        let _ = self.0.listener.set(listener);
+    }
+
     /// Appends bytes of one stream.
     pub fn write(&self, stream: Stream, bytes: &[u8]) {
         let mut state = self.state();
         if state.closed || bytes.is_empty() {
             return;
+        }
+        if let Some(listener) = self.0.listener.get() {
+            listener.wrote();
         }
         let now = line::stamp(Timestamp::now());
         let unfinished = std::mem::take(&mut state.unfinished[line::index(stream)]);
@@ -262,5 +280,43 @@ impl AttemptLog {
             Some(tail) => tail.remove(&segment(number)),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use annals_tasks_sdk::{JobId, TaskId};
+
+    use super::*;
+    use crate::steplog::StepLogs;
+
+    #[derive(Debug, Default)]
+    struct Count(AtomicU32);
+
+    impl Listener for Count {
+        fn wrote(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn whoever_writes_is_heard_until_the_log_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let task = TaskId::new("a").unwrap();
+        let attempt = AttemptId { job: JobId::from_u128(1), task, number: 1, attempt: 1 };
+        let (log, heard) =
+            (StepLogs::new(folder.path(), 4).open(&attempt), Arc::new(Count::default()));
+        log.tell(Arc::clone(&heard) as _);
+        // The layer of `tracing` writes through a value of its own.
+        let of_layer = AttemptLog::from_shared(Arc::clone(log.shared()));
+        log.write(Stream::Stdout, b"one");
+        of_layer.write(Stream::Stderr, b"two, of which nothing is kept\n");
+        log.write(Stream::Stdout, b"");
+        assert_eq!(heard.0.load(Ordering::Relaxed), 2);
+        log.finish();
+        of_layer.write(Stream::Stderr, b"late\n");
+        assert_eq!(heard.0.load(Ordering::Relaxed), 2);
     }
 }

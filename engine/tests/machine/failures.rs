@@ -82,6 +82,15 @@ fn a_timeout_is_a_failure_of_its_own_name_that_is_retried() {
 }
 
 #[test]
+fn silence_is_a_timeout_of_its_own_name() {
+    let then = "AttemptTimedOut a#1; TaskFailed a heartbeat_timeout; JobFailed heartbeat_timeout";
+    check("a", "start a", "timeout a heartbeat_timeout", then);
+    check("a*3#heartbeat_timeout", "start a", "timeout a heartbeat_timeout", then);
+    let again = "AttemptTimedOut a#1; RetryScheduled a 10";
+    check("a*3#timed_out", "start a", "timeout a heartbeat_timeout", again);
+}
+
+#[test]
 fn no_attempt_starts_after_max_elapsed() {
     let mut plan = crate::dsl::plan("a*9");
     let retry = plan.tasks[0].policy.retry.clone();

@@ -16,6 +16,7 @@ mod panics;
 mod reading;
 mod residency;
 mod shutdown;
+mod silence;
 mod slots;
 mod stats;
 mod stops;

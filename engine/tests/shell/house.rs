@@ -33,6 +33,8 @@ pub(crate) struct Logged {
 impl Host for Logged {
     fn progress(&self, _progress: Option<Progress>, _message: Option<String>) {}
 
+    fn heartbeat(&self) {}
+
     async fn checkpoint(&self, _value: Payload) -> TaskResult<()> {
         Err(TaskError::new("unsupported", "no checkpoints here"))
     }

@@ -113,6 +113,10 @@ impl Clock for SimClock {
         })
     }
 
+    fn steady(&self) -> Duration {
+        Duration::from_millis(self.passed().unsigned_abs())
+    }
+
     fn new_id(&self) -> JobId {
         let mut state = self.state();
         let now = state.passed + state.ahead;

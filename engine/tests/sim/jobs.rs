@@ -39,6 +39,8 @@ pub(crate) fn make(rng: &mut Rng, number: usize, late: u8) -> Made {
         spec.kind = KindName::new(kind).expect("a valid name");
         let mut fields: PolicyFields = (*spec.policy).clone();
         fields.timeout = (rng.u8(..4) == 0).then(|| Duration::from_millis(rng.u64(1..30_000)));
+        let silence = (rng.u8(..4) == 0).then(|| Duration::from_millis(rng.u64(1..10_000)));
+        fields.heartbeat_timeout = silence;
         fields.cancel_grace = (rng.u8(..4) == 0).then(|| Duration::from_millis(rng.u64(..5_000)));
         spec.policy = Policy::new(fields);
     }

@@ -151,7 +151,10 @@ impl Levels<'_> {
     fn stops_nothing_else(&self) {
         for live in self.job.running.iter().filter(|live| live.told_to_stop) {
             let task = self.job.job.task(live.task);
-            let timed = task.is_some_and(|task| task.spec.policy.timeout.is_some());
+            let timed = task.is_some_and(|task| {
+                let policy = &task.spec.policy;
+                policy.timeout.is_some() || policy.heartbeat_timeout.is_some()
+            });
             let attempt = task.and_then(|task| task.attempts().get(live.attempt as usize - 1));
             let ordered = attempt.is_some_and(|attempt| attempt.stop.is_some());
             assert!(timed || ordered || self.around.ends, "{live:?} is told to stop");

@@ -19,7 +19,10 @@ const SLEEP_MAX: i64 = 20_000;
 /// What a task waits that has less time than its work takes.
 fn retries(task: &Task) -> i64 {
     let policy = &task.spec.policy;
-    let fits = policy.timeout.is_none_or(|timeout| timeout.as_millis() > u128::from(WORK_MAX));
+    // It says nothing while it works.
+    let limits = [policy.timeout, policy.heartbeat_timeout];
+    let mut limits = limits.into_iter().flatten();
+    let fits = limits.all(|limit| limit.as_millis() > u128::from(WORK_MAX));
     if fits { 0 } else { i64::from(policy.retry.max_attempts) * BACKOFF_MAX }
 }
 

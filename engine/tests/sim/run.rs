@@ -55,6 +55,7 @@ const WORDS: &[&str] = &[
     "TaskRemoved",
     "TaskSkipped",
     "TaskWaiting",
+    "heartbeat_timeout",
     "lost",
     "missing_output",
     "panic",

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use annals_engine::runtime::Clock;
 use annals_tasks_sdk::context::AttemptId;
-use annals_tasks_sdk::{Done, Exit, Handler, JobId, Payload, TaskContext, TaskError, TaskResult};
+use annals_tasks_sdk::{Done, Exit, Handler, JobId, Payload, Progress};
+use annals_tasks_sdk::{TaskContext, TaskError, TaskResult};
 use async_trait::async_trait;
 use fastrand::Rng;
 use tokio::sync::watch;
@@ -49,6 +50,8 @@ struct Book {
     calls: Vec<Call>,
     /// Every call there was, and when it began.
     called: BTreeMap<Name, i64>,
+    /// When each was heard of last; who was not has only begun.
+    heard: BTreeMap<Name, i64>,
     gave: BTreeMap<Name, Payload>,
     /// Tasks whose code runs, or stands where an engine left it.
     inside: BTreeMap<(JobId, u32), u32>,
@@ -75,6 +78,12 @@ impl Ledger {
     /// When an attempt began, if it did, by the time that has passed.
     pub(crate) fn began(&self, attempt: &Name) -> Option<i64> {
         self.book().called.get(attempt).copied()
+    }
+
+    /// When an attempt was heard of last, be it that it began.
+    pub(crate) fn heard(&self, attempt: &Name) -> Option<i64> {
+        let heard = self.book().heard.get(attempt).copied();
+        heard.or_else(|| self.began(attempt))
     }
 
     /// How many attempts are inside their task's code.
@@ -180,10 +189,29 @@ impl Work {
         calm.wait_for(|calm| *calm).await.expect("the world lives longer");
     }
 
+    /// Gives a sign of life, of one sort or the other.
+    fn says(&self, cx: &TaskContext, sort: u64) {
+        match sort % 4 {
+            0 => cx.heartbeat(),
+            1 => cx.message("still here"),
+            2 => cx.progress(Progress { done: 1, total: 2 }),
+            _ => return,
+        }
+        self.is_heard(cx);
+    }
+
+    /// Notes that the engine hears of an attempt now.
+    fn is_heard(&self, cx: &TaskContext) {
+        let AttemptId { job, number, attempt, .. } = *cx.attempt();
+        self.ledger.book().heard.insert((job, number, attempt), self.clock.passed());
+    }
+
     async fn steps(&self, cx: &TaskContext, steps: u32, millis: u64) -> TaskResult<()> {
         for step in 0..u64::from(steps) {
             cx.or_cancelled(self.sleep(millis)).await?;
+            self.says(cx, step + millis);
             if step % 2 == 0 {
+                self.is_heard(cx);
                 cx.checkpoint(&(u64::from(cx.attempt().attempt) * 100 + step)).await?;
             }
         }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use annals_engine::job::{Event, IdempotencyKey, Job, JobStatus, Recorded};
+use annals_engine::job::{Event, Failure, IdempotencyKey, Job, JobStatus, Recorded};
 use annals_engine::log::{LogReader, Position, ReadRow};
 use annals_tasks_sdk::JobId;
 
@@ -203,12 +203,16 @@ impl Witness {
     }
 }
 
-/// No attempt times out before its time is over.
+/// No attempt times out before its time is over, or that of its silence.
 fn took_its_time(job: &Job, event: &Recorded, ledger: &Ledger, now: i64) {
-    let Event::AttemptTimedOut { task, attempt, .. } = &event.event else { return };
-    let timeout = job.task(*task).and_then(|task| task.spec.policy.timeout);
-    let timeout = timeout.unwrap_or_else(|| panic!("{task:?} of {} has no timeout", job.id()));
-    let began = ledger.began(&(job.id(), task.0, *attempt)).expect("it has begun");
-    let took = u128::try_from(now - began).expect("time passes");
-    assert!(took >= timeout.as_millis(), "{task:?}#{attempt} timed out after {took} ms");
+    let Event::AttemptTimedOut { task, attempt, end } = &event.event else { return };
+    let policy = job.task(*task).map(|task| &task.spec.policy).expect("a task of the job");
+    let name = (job.id(), task.0, *attempt);
+    let (limit, since) = match &*end.error.code {
+        Failure::HEARTBEAT_TIMEOUT => (policy.heartbeat_timeout, ledger.heard(&name)),
+        _ => (policy.timeout, ledger.began(&name)),
+    };
+    let limit = limit.unwrap_or_else(|| panic!("{name:?} has no limit: {end:?}"));
+    let took = u128::try_from(now - since.expect("it has begun")).expect("time passes");
+    assert!(took >= limit.as_millis(), "{name:?}: {} after {took} ms", end.error.code);
 }

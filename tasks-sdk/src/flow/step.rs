@@ -95,6 +95,12 @@ impl<T> Step<'_, T> {
         self.policy(|policy| policy.timeout = Some(timeout))
     }
 
+    /// How long nothing may be heard of an attempt; see
+    /// [`TaskContext::heartbeat`](crate::TaskContext::heartbeat).
+    pub fn heartbeat_timeout(self, silence: Duration) -> Self {
+        self.policy(|policy| policy.heartbeat_timeout = Some(silence))
+    }
+
     /// How long an attempt may take to end once it is told to stop.
     pub fn cancel_grace(self, grace: Duration) -> Self {
         self.policy(|policy| policy.cancel_grace = Some(grace))

@@ -34,20 +34,13 @@ const TASK: Known = Known {
         "input",
         "needs",
         "timeout",
+        "heartbeat_timeout",
         "cancel_grace",
         "retry",
         "on_failure",
         "on_lost",
     ],
-    unsupported: &[
-        "heartbeat_timeout",
-        "compensate",
-        "when",
-        "for_each",
-        "concurrency",
-        "weight",
-        "isolation",
-    ],
+    unsupported: &["compensate", "when", "for_each", "concurrency", "weight", "isolation"],
 };
 
 /// What could not be read. Its places hold stand-ins, about which nothing more is said.

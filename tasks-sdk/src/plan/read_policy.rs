@@ -24,7 +24,7 @@ pub(super) const ON_LOST: [(&str, OnLost); 3] =
 pub(super) fn policy(fields: &Fields<'_>, faults: &mut Faults) -> PolicyFields {
     PolicyFields {
         timeout: fields.duration("timeout", faults),
-        heartbeat_timeout: None,
+        heartbeat_timeout: fields.duration("heartbeat_timeout", faults),
         cancel_grace: fields.duration("cancel_grace", faults),
         retry: retry(fields, faults).unwrap_or_default(),
         on_failure: fields.word("on_failure", &ON_FAILURE, faults).unwrap_or_default(),

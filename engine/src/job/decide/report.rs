@@ -110,13 +110,16 @@ fn interrupted(at: &Task, task: TaskNumber, attempt: u32, end: AttemptEnd) -> Ve
 /// What an attempt gives after its timeout, such as that it was cancelled, is no reason of its own.
 fn timed_out(error: &TaskError, log: LogSize) -> AttemptEnd {
     let end = end_of(error, log);
+    if error.code() == Failure::HEARTBEAT_TIMEOUT {
+        return AttemptEnd { retryable: true, ..end };
+    }
     let late = "the attempt took longer than its timeout";
     let message = match error.code() {
-        "timed_out" => error.message().to_owned(),
+        Failure::TIMED_OUT => error.message().to_owned(),
         _ if error.is_cancelled() => late.to_owned(),
         _ => format!("{late}, and then gave: {}", error.message()),
     };
-    let error = Failure::new("timed_out", message);
+    let error = Failure::new(Failure::TIMED_OUT, message);
     AttemptEnd { error, retryable: true, ..end }
 }
 

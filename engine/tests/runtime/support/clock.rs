@@ -23,13 +23,15 @@ pub(crate) struct HandClock {
 
 struct State {
     now: Timestamp,
+    /// How much time has passed, whatever the clock was set to.
+    passed: Duration,
     sleepers: Vec<(Timestamp, oneshot::Sender<()>)>,
 }
 
 impl HandClock {
     pub(crate) fn new() -> Arc<Self> {
         let now = Timestamp::from_millis(1_800_000_000_000);
-        let state = Mutex::new(State { now, sleepers: Vec::new() });
+        let state = Mutex::new(State { now, passed: Duration::ZERO, sleepers: Vec::new() });
         Arc::new(Self { state, sleepers: watch::Sender::new(0) })
     }
 
@@ -41,6 +43,7 @@ impl HandClock {
     pub(crate) fn advance(&self, by: Duration) {
         let left = self.with(|state| {
             state.now = state.now.plus(by);
+            state.passed += by;
             let now = state.now;
             let (due, waiting): (Vec<_>, Vec<_>) =
                 state.sleepers.drain(..).partition(|(at, _)| *at <= now);
@@ -97,6 +100,10 @@ impl Clock for HandClock {
             // At once where the duration was zero: the sender is gone then.
             let _ = woken.await;
         })
+    }
+
+    fn steady(&self) -> Duration {
+        self.with(|state| state.passed)
     }
 
     fn patience(&self, _ahead: Duration) -> Duration {
