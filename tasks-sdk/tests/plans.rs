@@ -361,9 +361,11 @@ fn plans_that_programs_make_follow_the_same_rules() {
         ..PolicyFields::default()
     });
     plan.tasks.push(task);
+    plan.deadline = Some(Duration::from_hours(48));
     let errors = plan.check(&Limits::default()).unwrap_err();
     let places: Vec<&str> = errors.0.iter().map(|error| error.pointer.as_str()).collect();
     let expected = [
+        "/deadline",
         "/tasks/0/timeout",
         "/tasks/0/heartbeat_timeout",
         "/tasks/0/retry/max_attempts",
