@@ -5,6 +5,7 @@
 mod common;
 
 mod commands;
+mod explain;
 mod places;
 mod restart;
 mod same;

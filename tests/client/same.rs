@@ -38,6 +38,7 @@ fn store() -> (Place, Vec<Vec<String>>) {
         if code < 4 {
             // One that is paused may go on.
             ask(&["events", &id, "--follow"]);
+            ask(&["explain", &id]);
         }
         ask(&["watch", &id]);
         for more in [&[][..], &["--tail", "1"], &["--stream", "stdout"], &["--attempt", "1"]] {

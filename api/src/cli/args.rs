@@ -76,6 +76,8 @@ pub(super) enum Command {
     List(ListArgs),
     /// Show a job with its tasks, and why it does not move.
     Show(JobArgs),
+    /// Say why a job does not move, or what it is doing, and what to type to change that.
+    Explain(JobArgs),
     /// Watch a job on a server to its end, also through restarts of the server.
     ///
     /// The exit code is that of the job: 0 completed, 1 failed, 3 cancelled, 4 paused. Ctrl-C
@@ -110,7 +112,8 @@ impl Command {
     /// Whether its answer is all that it does.
     pub(super) fn only_reads(&self) -> bool {
         let looks = matches!(self, Self::List(_) | Self::Show(_) | Self::Watch(_));
-        looks || matches!(self, Self::Logs(_) | Self::Events(_) | Self::Validate(_) | Self::Verify)
+        let tells = matches!(self, Self::Explain(_) | Self::Logs(_) | Self::Events(_));
+        looks || tells || matches!(self, Self::Validate(_) | Self::Verify)
     }
 
     /// Its name, where it works on a store alone.

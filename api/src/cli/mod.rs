@@ -28,6 +28,7 @@ mod validate;
 mod verify;
 mod view;
 mod watch;
+mod why;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -163,6 +164,7 @@ async fn dispatch(command: Command, session: Session) -> Result<Exit, CliError> 
         Command::List(args) => list::list(&args, session).await,
         Command::Show(args) => show::show(&args, session).await,
         Command::Watch(args) => watch::watch(&args, session).await,
+        Command::Explain(args) => why::why(&args, session).await,
         Command::Logs(args) => logs::logs(&args, session).await,
         Command::Events(args) => events::events(&args, session).await,
         Command::Verify => verify::verify(session).await,

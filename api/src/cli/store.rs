@@ -65,6 +65,14 @@ impl Name {
 
 /// Finds a job by its id, or by a beginning of it that no other job's id has.
 pub(super) async fn find(engine: &Engine, text: &str) -> Result<JobHandle, CliError> {
+    let job = named(engine, text).await?;
+    job.snapshot().await?;
+    Ok(job)
+}
+
+/// The same, but a job whose history cannot be followed is found too; one that is named by its
+/// whole id may not be there.
+pub(super) async fn named(engine: &Engine, text: &str) -> Result<JobHandle, CliError> {
     let id = match Name::read(text)? {
         Name::Id(id) => id,
         Name::Beginning(beginning) => {
@@ -74,9 +82,7 @@ pub(super) async fn find(engine: &Engine, text: &str) -> Result<JobHandle, CliEr
             Name::only(text, &ids)?
         }
     };
-    let job = engine.job(id);
-    job.snapshot().await?;
-    Ok(job)
+    Ok(engine.job(id))
 }
 
 /// A job and its snapshot in a store that nothing runs on.

@@ -25,7 +25,7 @@ use annals_tasks_sdk::Exit;
 
 pub use dry_run::DryRun;
 pub use event::Event;
-pub use explain::{Because, Explanation};
+pub use explain::{Because, Body, Explanation, Suggestion};
 pub use job::{Job, JobProgress, Live, Progress, live};
 pub use list::{EventList, JobList, Listed, LogDamage};
 pub use plan::{

@@ -1,8 +1,7 @@
 //! Reading jobs: whole, in parts, and how far they are.
 
 use annals_engine::job::{self, TaskNumber};
-use annals_engine::runtime::{Clock, Snapshot, SystemClock};
-use annals_engine::views::explain;
+use annals_engine::runtime::Snapshot;
 use annals_tasks_sdk::TaskId;
 use axum::extract::State;
 use axum::response::Response;
@@ -127,7 +126,7 @@ pub(super) fn find<'a>(
     })
 }
 
-/// Why a job does not move, or what it is doing.
+/// Why a job does not move, or what it is doing, with the commands that would change it.
 #[utoipa::path(get, path = "/jobs/{id}/explain", operation_id = "explainJob", tag = "jobs",
     params(("id" = Uuid, Path, description = "The job's id")),
     responses((status = 200, description = "What it waits for", body = dto::Explanation)))]
@@ -136,7 +135,6 @@ async fn why(
     Asked(Nothing): Asked<Nothing>,
     engine: Running,
 ) -> Result<Response, Problem> {
-    let snapshot = engine.job(job).snapshot().await?;
-    let reasons = explain(&snapshot, SystemClock.now());
-    Ok(json(dto::Explanation::of(&snapshot.job, &reasons).to_json()))
+    let explanation = engine.job(job).explain().await?;
+    Ok(json(dto::Explanation::of(&explanation).to_json()))
 }

@@ -5,6 +5,7 @@ mod contradiction;
 mod description;
 mod edge;
 mod events;
+mod explain;
 mod face;
 mod health;
 mod list;

@@ -354,6 +354,11 @@ impl Task {
         self.losses
     }
 
+    /// How many attempts have failed since it was last tried afresh.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
     /// The attempt that is alive.
     pub fn live_attempt(&self) -> Option<&Attempt> {
         self.attempts.last().filter(|attempt| attempt.outcome.is_none())

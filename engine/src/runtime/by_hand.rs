@@ -18,12 +18,13 @@ use super::executor::{Entry, Executor};
 use super::inbox::{Outbox, Worth};
 use super::loads::Loader;
 use super::lookout::Lack;
-use super::message::Message;
+use super::message::{Message, Snapshot};
 use super::pool::SUSPECTS;
 use super::turn::Loop;
 use super::workers::Workers;
 use crate::job::{Job, Report, TaskNumber};
 use crate::log::{Committer, Viewer, Worked};
+use crate::views::{Explanation, Seen};
 
 pub use super::workers::Spawner;
 
@@ -294,6 +295,21 @@ impl Hands {
             granted: each.granted.len(),
             without_reason: each.entries.keys().filter_map(lacks).collect(),
         }
+    }
+
+    /// Why the jobs of a loop do not move, as [`JobHandle::explain`](super::JobHandle::explain)
+    /// says it, but for what the history says. Of jobs that are not loaded, those whose state is
+    /// at hand.
+    pub fn explain(&mut self, home: usize) -> Vec<Explanation> {
+        let shared = Arc::clone(&self.shared);
+        let each = &mut self.loops[home].each;
+        let ids: Vec<JobId> = each.entries.keys().copied().collect();
+        let at_rest = |each: &Loop, id| {
+            let job = shared.resting.peek(id)?;
+            Some(Seen::at_rest(Snapshot::at_rest(job), each.now, each.dispatch()))
+        };
+        let seen = ids.into_iter().filter_map(|id| each.see(id).ok().or_else(|| at_rest(each, id)));
+        seen.map(|seen| crate::views::explain(seen, None)).collect()
     }
 
     /// Whether the loops were closed, and have answered what they must.

@@ -18,6 +18,7 @@ use super::rows::Listing;
 use crate::job::{Command, IdempotencyKey, Job, Origin};
 use crate::job::{Recorded, Report, TaskNumber};
 use crate::log::{Durable, Position};
+use crate::views::Seen;
 
 /// The way back to whoever asked, with the permit that the question holds until it is answered:
 /// while nothing can be written nothing more than there are permits for is taken in.
@@ -159,6 +160,11 @@ pub(super) enum Message {
         job: JobId,
         reply: Reply<Result<Snapshot, JobError>>,
     },
+    /// Why the job does not move.
+    Explain {
+        job: JobId,
+        reply: Reply<Result<Seen, JobError>>,
+    },
     Changed {
         job: JobId,
         after: u64,
@@ -217,6 +223,7 @@ impl Message {
         match self {
             Self::Command { job, .. }
             | Self::Snapshot { job, .. }
+            | Self::Explain { job, .. }
             | Self::Changed { job, .. }
             | Self::Ended { job, .. } => Some(*job),
             _ => None,
@@ -231,6 +238,7 @@ impl Message {
             Self::Snapshot { reply, .. } | Self::Ended { reply, .. } => {
                 Some(answer(reply, Err(error)))
             }
+            Self::Explain { reply, .. } => Some(answer(reply, Err(error))),
             Self::Changed { reply, .. } => Some(answer(reply, Err(error))),
             _ => None,
         }

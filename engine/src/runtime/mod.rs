@@ -19,6 +19,7 @@ mod driver;
 mod engine;
 mod error;
 mod executor;
+mod explain;
 mod handle;
 mod heartbeat;
 mod ids;

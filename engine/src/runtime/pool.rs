@@ -1,6 +1,6 @@
 //! Pools: slots that attempts hold while they are alive, and the queues for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use annals_tasks_sdk::JobId;
@@ -32,7 +32,7 @@ impl PoolId {
 }
 
 /// A place in a queue: a greater one is further behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct Place(u64);
 
 /// Somebody in a queue.
@@ -59,12 +59,30 @@ struct Pool {
     queue: BTreeMap<Place, Waiter>,
     /// The next place behind all others.
     end: Place,
+    /// Who was given a slot last: where there is only one, whoever holds it.
+    last: Option<Waiter>,
+}
+
+/// How many of those in a queue are counted for those behind them.
+pub(super) const COUNTED: usize = 1_000;
+
+/// Where some stand in a queue.
+#[derive(Debug)]
+pub(super) struct Standing {
+    pub(super) slots: usize,
+    pub(super) waiting: usize,
+    /// Who holds the slot, if there is only one and it is taken.
+    pub(super) holder: Option<Waiter>,
+    /// For each that is in the queue how many are before it; none where that are [`COUNTED`] or
+    /// more.
+    pub(super) before: HashMap<Place, Option<usize>>,
 }
 
 impl Pools {
     /// Pools with these numbers of slots.
     pub(super) fn new(default: usize, shell: usize) -> Self {
-        let pool = |free| Pool { slots: free, free, queue: BTreeMap::new(), end: Place(0) };
+        let pool =
+            |free| Pool { slots: free, free, queue: BTreeMap::new(), end: Place(0), last: None };
         Self(Mutex::new([pool(1), pool(default.max(1)), pool(shell.max(1))]))
     }
 
@@ -92,6 +110,7 @@ impl Pools {
         self.with(waiter.queue, |pool| {
             if pool.free > 0 && pool.queue.is_empty() {
                 pool.free -= 1;
+                pool.last = Some(waiter);
                 return None;
             }
             let place = pool.end;
@@ -107,7 +126,25 @@ impl Pools {
         self.with(pool, |pool| {
             let next = pool.queue.pop_first();
             pool.free += usize::from(next.is_none());
+            pool.last = next.map(|(_, waiter)| waiter).or(pool.last);
             next.map(|(_, waiter)| waiter)
+        })
+    }
+
+    /// Where these places are in a queue. Costs a look at the first of the queue.
+    pub(super) fn standing(&self, queue: PoolId, places: &[Place]) -> Standing {
+        self.with(queue, |pool| {
+            let in_line = places.iter().filter(|place| pool.queue.contains_key(place));
+            let mut before: HashMap<Place, Option<usize>> =
+                in_line.map(|place| (*place, None)).collect();
+            for (rank, place) in pool.queue.keys().take(COUNTED).enumerate() {
+                if let Some(found) = before.get_mut(place) {
+                    *found = Some(rank);
+                }
+            }
+            let only = pool.slots == 1 && pool.free == 0;
+            let holder = pool.last.filter(|_| only);
+            Standing { slots: pool.slots, waiting: pool.queue.len(), holder, before }
         })
     }
 
@@ -130,12 +167,30 @@ mod tests {
         let second = pools.take(waiter(2)).unwrap();
         let third = pools.take(waiter(3)).unwrap();
         assert!(second < third);
+        let standing = pools.standing(DEFAULT, &[second, third]);
+        assert_eq!((standing.slots, standing.waiting), (1, 2));
+        assert_eq!(standing.holder, Some(waiter(1)));
+        assert_eq!([second, third].map(|place| standing.before[&place]), [Some(0), Some(1)]);
         assert!(pools.leave(DEFAULT, second));
         assert!(!pools.leave(DEFAULT, second), "it has left");
         assert_eq!(pools.give_back(DEFAULT), Some(waiter(3)));
         assert!(!pools.leave(DEFAULT, third), "it holds the slot");
+        let standing = pools.standing(DEFAULT, &[third]);
+        assert_eq!((standing.holder, standing.before.len()), (Some(waiter(3)), 0));
         assert_eq!(pools.give_back(DEFAULT), None);
         assert_eq!(pools.take(waiter(4)), None);
         assert!(third < pools.take(waiter(5)).unwrap(), "no place is given twice");
+    }
+
+    #[test]
+    fn who_is_far_behind_is_not_counted() {
+        let pools = Pools::new(1, 1);
+        let waiter =
+            |n| Waiter { home: 0, job: JobId::from_u128(n), task: TaskNumber(1), queue: DEFAULT };
+        let places: Vec<Place> = (0..2_000).filter_map(|n| pools.take(waiter(n))).collect();
+        let standing = pools.standing(DEFAULT, &[places[0], places[999], places[1_000]]);
+        let before = [0, 999, 1_000].map(|at: usize| standing.before[&places[at]]);
+        assert_eq!(before, [Some(0), Some(999), None]);
+        assert_eq!(standing.waiting, 1_999);
     }
 }

@@ -61,6 +61,11 @@ impl Resting {
         Some((Arc::clone(&one.job), one.head))
     }
 
+    /// The same, which counts as no use.
+    pub(super) fn peek(&self, id: JobId) -> Option<Arc<Job>> {
+        self.kept().jobs.get(&id).map(|one| Arc::clone(&one.job))
+    }
+
     pub(super) fn stats(&self) -> AtRest {
         let kept = self.kept();
         AtRest { jobs: kept.jobs.len() as u64, bytes: kept.bytes as u64 }

@@ -16,6 +16,7 @@ use super::commands::Accepting;
 use super::engine::Shared;
 use super::error::EngineError;
 use super::executor::{Entries, Entry, Running, Touched};
+use super::explain::Why;
 use super::ids::JobMap;
 use super::keys::key_row;
 use super::lookout::Lookout;
@@ -85,6 +86,8 @@ pub(super) struct Loop {
     pub(super) rows: Rows,
     /// Lists that were asked for in the present turn.
     pub(super) lists: Vec<Listing>,
+    /// Explanations that were.
+    pub(super) whys: Vec<Why>,
     /// Idempotency keys that the views may not have.
     pub(super) keys: Vec<KeyRow>,
     pub(super) broken: JobMap<String>,
@@ -134,6 +137,7 @@ impl Loop {
             handing_in: false,
             rows: Rows::default(),
             lists: Vec::new(),
+            whys: Vec::new(),
             keys: Vec::new(),
             broken: JobMap::default(),
             loading: JobMap::default(),
@@ -181,6 +185,7 @@ impl Loop {
         self.look_out();
         self.reconcile_all();
         self.answer_submissions();
+        self.answer_whys();
         self.submit();
         self.answer_lists();
         self.act();
@@ -220,6 +225,7 @@ impl Loop {
                 self.on_command(job, command, ask, claim, reply);
             }
             Message::Snapshot { job, reply } => self.on_snapshot(job, reply),
+            Message::Explain { job, reply } => self.on_explain(job, reply),
             Message::Changed { job, after, reply } => self.on_changed(job, after, reply),
             Message::Ended { job, reply } => self.on_ended(job, reply),
             Message::Head { job, reply } => self.on_head(job, reply),
@@ -402,6 +408,7 @@ impl Loop {
         self.granted.clear();
         self.rounds.clear();
         self.lists.clear();
+        self.whys.clear();
         self.loading.clear();
         self.overdue.clear();
         self.due_loads = 0;

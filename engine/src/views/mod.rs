@@ -2,4 +2,8 @@
 
 mod explain;
 
-pub use explain::{Reason, explain};
+pub use explain::{
+    Ahead, Cause, Explained, Explanation, Gone, InLine, Line, Other, Reason, Remedy,
+    TASKS_EXPLAINED,
+};
+pub(crate) use explain::{Dispatch, Finder, Queued, Seen, Sought, explain};

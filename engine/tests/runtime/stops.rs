@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use annals_engine::job::{Command, Intent, JobStatus, Origin, PauseMode};
-use annals_engine::runtime::{Clock, CommandError, Engine, JobHandle};
-use annals_engine::views::{Reason, explain};
+use annals_engine::runtime::{CommandError, Engine, JobHandle};
+use annals_engine::views::Reason;
 use annals_engine::{Ask, Mode};
 use annals_tasks_sdk::{Payload, TaskContext, TaskError};
 
@@ -113,10 +113,11 @@ async fn a_task_that_blocks_its_thread_is_waited_for() {
             cancel(job).await;
         }
         for job in &stuck {
-            let told = until(job, |now| now.live.values().all(|at| at.stopping_since.is_some()));
-            let (task, ago) = ("a".to_owned(), Duration::ZERO);
-            let stops = Reason::Stops { task, attempt: 1, ago, grace: GRACE };
-            assert_eq!(explain(&told.await, clock.now()), [stops]);
+            until(job, |now| now.live.values().all(|at| at.stopping_since.is_some())).await;
+            let why = within(job.explain()).await.unwrap();
+            let stops = &why.reasons[1].reason;
+            let Reason::Stops { attempt: 1, told, grace, .. } = stops else { panic!("{why:?}") };
+            assert_eq!((told.ago, grace.left), (Duration::ZERO, GRACE));
         }
         clock.advance(GRACE * 3);
         // The others run on.
@@ -126,11 +127,13 @@ async fn a_task_that_blocks_its_thread_is_waited_for() {
         }
         for job in &stuck {
             let now = job.snapshot().await.unwrap();
-            let (task, ago) = ("a".to_owned(), GRACE * 3);
-            let [blocks] = &explain(&now, clock.now())[..] else { panic!("one reason") };
-            assert_eq!(*blocks, Reason::Blocks { task, attempt: 1, ago });
+            let why = within(job.explain()).await.unwrap();
+            let blocks = &why.reasons[1].reason;
+            let Reason::Blocks { attempt: 1, told, grace, .. } = blocks else { panic!("{why:?}") };
+            assert_eq!((told.ago, grace.ago), (GRACE * 3, GRACE * 2));
             let sentence = blocks.to_string();
-            let attempt = "attempt 1 of task a was told to stop 30s ago and has not ended: ";
+            let attempt = "attempt 1 of task a was told to stop 30s ago and has not ended, its \
+                 grace is over since 20s: it blocks its thread ";
             assert!(sentence.starts_with(attempt), "{sentence}");
             assert_eq!(
                 (now.job.status(), now.job.intent()),

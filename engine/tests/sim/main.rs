@@ -43,6 +43,7 @@ mod compare;
 mod crowd;
 mod disk;
 mod dsl;
+mod explained;
 #[path = "../disk/face.rs"]
 mod face;
 mod faults;

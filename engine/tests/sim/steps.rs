@@ -1,5 +1,6 @@
 //! Steps: what may happen next, and what must hold after it.
 
+use crate::explained;
 use crate::levels::{self, Around};
 use crate::life::Stage;
 use crate::profile::Profile;
@@ -20,6 +21,8 @@ pub(crate) enum Action {
     Ask(usize),
     /// So much time passes, in milliseconds.
     Pass(i64),
+    /// The same, since nothing else can happen.
+    Wait(i64),
     /// An engine that goes on no more is started anew.
     Anew,
 }
@@ -77,7 +80,7 @@ impl World {
         }
         let ahead = next.map(|next| (next - now).max(1));
         match ahead {
-            Some(ahead) if all.is_empty() => return Some(Action::Pass(ahead)),
+            Some(ahead) if all.is_empty() => return Some(Action::Wait(ahead)),
             Some(ahead) => all.push((Action::Pass(ahead.min(self.rng.i64(1..=20))), 1)),
             None => {}
         }
@@ -119,6 +122,10 @@ impl World {
             }
             Action::Ask(client) => self.ask(client),
             Action::Pass(span) => self.pass(span),
+            Action::Wait(span) => {
+                self.explain_all();
+                self.pass(span);
+            }
             Action::Anew => {
                 let ways = [Self::cut_power, Self::kill, Self::let_go];
                 ways[self.rng.usize(..ways.len())](self);
@@ -143,6 +150,16 @@ impl World {
             ends: !matches!(life.stage, Stage::Running | Stage::Resuming(_)),
         };
         levels::check(&mut life.hands, &around);
+    }
+
+    /// While nothing can happen the engine has a reason for every open job.
+    fn explain_all(&mut self) {
+        let Some(life) = &mut self.life else { return };
+        if !matches!(life.stage, Stage::Running) || life.lost.letters > 0 {
+            return;
+        }
+        let told = explained::check(&mut life.hands, &self.witness, life.mode);
+        *self.tally.entry("explanations").or_default() += told;
     }
 
     fn pass(&mut self, span: i64) {

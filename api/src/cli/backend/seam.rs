@@ -171,6 +171,14 @@ impl Backend {
         }
     }
 
+    /// Why a job does not move, as JSON; the job as it was named.
+    pub(in crate::cli) async fn explain(&self, text: &str) -> Result<String, CliError> {
+        match self {
+            Self::Held(held) => held.explain(text).await,
+            Self::Served(server) => server.explain(text).await,
+        }
+    }
+
     /// The kinds that a job needs and that nobody here has. A server shows by its tasks that they
     /// wait for them.
     pub(in crate::cli) async fn missing_kinds(

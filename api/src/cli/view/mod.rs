@@ -4,9 +4,11 @@
 //! Fields that are not shown are passed over, and so are those of newer servers.
 
 mod event;
+mod explanation;
 mod job;
 mod read;
 
 pub(super) use event::{DryRun, Event};
+pub(super) use explanation::{Explanation, Suggestion};
 pub(super) use job::{Attempt, Error, Job, Row, Task, Waiting};
 pub(super) use read::parse;

@@ -10,7 +10,7 @@ use crate::log::MemoryDisk;
 use crate::runtime::executor::{Entry, Parked, Running};
 use crate::runtime::lookout::Lack;
 use crate::runtime::message::Ask;
-use crate::views::{Reason, explain};
+use crate::views::Reason;
 
 const MINUTE: Duration = Duration::from_mins(1);
 const SLEEPS: &str = r#"{"id": "a", "kind": "sleep", "input": {"for": "1h"}}"#;
@@ -98,10 +98,10 @@ fn an_attempt_that_is_lost_stays_counted_and_is_told_once() {
         assert_eq!(look(&mut driven), (1, 1));
         assert_eq!(driven.each().lack(id), Some(lack));
     }
-    let now = driven.until(job.snapshot()).unwrap();
-    let reasons = explain(&now, driven.each().now);
-    assert_eq!(reasons[0], Reason::Lacks(lack));
-    let told = reasons[0].to_string();
+    let why = driven.until(job.explain()).unwrap();
+    let first = &why.reasons[0].reason;
+    assert_eq!(*first, Reason::Lacks(lack));
+    let told = first.to_string();
     assert!(told.contains("task number 1 was started, and is not alive"), "{told}");
     let mut driven = driven.again();
     driven.open_gate();

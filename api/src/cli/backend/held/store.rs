@@ -78,6 +78,11 @@ impl Held {
         Ok(dto::Job::at(&self.0.job(job).snapshot().await?).to_json())
     }
 
+    pub(in crate::cli::backend) async fn explain(&self, text: &str) -> Result<String, CliError> {
+        let explanation = store::named(&self.0, text).await?.explain().await?;
+        Ok(dto::Explanation::of(&explanation).to_json())
+    }
+
     pub(in crate::cli::backend) async fn missing_kinds(
         &self,
         job: JobId,

@@ -111,6 +111,11 @@ impl Server {
         Ok(one_line(self.client.send(&of(job, &[]), Patience::Endless).await?.text))
     }
 
+    pub(in crate::cli::backend) async fn explain(&self, text: &str) -> Result<String, CliError> {
+        let job = self.find(text).await?;
+        Ok(one_line(self.read(&of(job, &["explain"])).await?.text))
+    }
+
     /// Finds a job by its id, or by a beginning of it that no other job's id has.
     pub(in crate::cli::backend) async fn find(&self, text: &str) -> Result<JobId, CliError> {
         let beginning = match Name::read(text)? {

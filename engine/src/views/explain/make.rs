@@ -1,0 +1,170 @@
+//! How reasons are found in what is seen of a job.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use annals_tasks_sdk::{JobId, TaskId, Timestamp};
+
+use super::reason::{Cause, Line, Other, Reason};
+use super::remedy::Remedy;
+use super::tasks::Tasks;
+use crate::job::{Failure, Intent, Job, JobStatus, TaskNumber};
+use crate::runtime::Snapshot;
+
+/// So many tasks are explained at most; the others are [counted](Explanation::more_tasks).
+pub const TASKS_EXPLAINED: usize = 20;
+
+/// Whether an engine starts tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dispatch {
+    Runs,
+    /// It holds jobs and runs nothing.
+    Holds,
+    /// Not yet, or not any more.
+    NotReady,
+}
+
+/// What is seen of a job in a turn of its loop.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) now: Timestamp,
+    pub(crate) dispatch: Dispatch,
+    /// Whether attempts that were alive when the engine started have been declared lost.
+    pub(crate) recovered: bool,
+    /// Tasks that wait for slots.
+    pub(crate) queued: BTreeMap<TaskNumber, Queued>,
+    /// By kind, the pool whose slots its tasks hold.
+    pub(crate) pools: BTreeMap<Box<str>, &'static str>,
+    /// Tasks with a live attempt that is outside of this process.
+    pub(crate) outside: BTreeSet<TaskNumber>,
+}
+
+impl Seen {
+    /// A job that is not loaded: nothing of it is alive or stands in line.
+    pub(crate) fn at_rest(snapshot: Snapshot, now: Timestamp, dispatch: Dispatch) -> Self {
+        let (queued, pools, outside) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { snapshot, now, dispatch, recovered: true, queued, pools, outside }
+    }
+}
+
+/// For what a task stands in line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Queued {
+    /// A slot of its pool.
+    Slot(Line),
+    /// That it runs as the only suspect, and who does now.
+    Alone(Line, Option<Other>),
+}
+
+/// Why a job does not move, or what it is doing, at one moment.
+#[derive(Debug, Clone)]
+pub struct Explanation {
+    /// The job.
+    pub job_id: JobId,
+    /// The job at that moment, with what its live attempts say; none where its history cannot be
+    /// followed.
+    pub snapshot: Option<Snapshot>,
+    /// Why, the most telling first. Never empty.
+    pub reasons: Vec<Explained>,
+    /// So many more tasks have a reason of their own.
+    pub more_tasks: usize,
+}
+
+/// A reason, and what would change it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explained {
+    /// The reason.
+    pub reason: Reason,
+    /// Commands that would change it; the job accepts each of them as it stands.
+    pub remedies: Vec<Remedy>,
+}
+
+impl Explanation {
+    /// Of a job whose history cannot be followed.
+    pub(crate) fn unreadable(job_id: JobId, why: String) -> Self {
+        let reasons = vec![Explained { reason: Reason::Unreadable { why }, remedies: Vec::new() }];
+        Self { job_id, snapshot: None, reasons, more_tasks: 0 }
+    }
+
+    /// The most telling reason in a sentence, and how many others there are.
+    pub fn summary(&self) -> String {
+        let first = self.reasons.first().map_or(&Reason::Unknown, |first| &first.reason);
+        match self.reasons.len().saturating_sub(1) + self.more_tasks {
+            0 => first.to_string(),
+            1 => format!("{first} (and 1 more reason)"),
+            others => format!("{first} (and {others} more reasons)"),
+        }
+    }
+}
+
+/// Why a job does not move, or what it is doing.
+pub(crate) fn explain(seen: Seen, cause: Option<Cause>) -> Explanation {
+    let (reasons, more_tasks) = reasons(&seen, cause);
+    let (job, now) = (&seen.snapshot.job, seen.now);
+    let explained = |reason: Reason| {
+        let remedies = Remedy::all_of(&reason, job, now);
+        Explained { reason, remedies }
+    };
+    Explanation {
+        job_id: job.id(),
+        reasons: reasons.into_iter().map(explained).collect(),
+        snapshot: Some(seen.snapshot),
+        more_tasks,
+    }
+}
+
+/// The reasons, and how many more tasks have one.
+fn reasons(seen: &Seen, cause: Option<Cause>) -> (Vec<Reason>, usize) {
+    let job = &*seen.snapshot.job;
+    let mut reasons: Vec<Reason> = of_job(job, cause).into_iter().collect();
+    if !job.status().is_ended() {
+        reasons.extend(of_engine(seen));
+        reasons.extend(seen.snapshot.lack.map(Reason::Lacks));
+    }
+    // The failure of a failed job is told with it.
+    let told = match reasons.first() {
+        Some(Reason::Failed { task, .. }) => task.clone(),
+        _ => None,
+    };
+    let more = Tasks::of(seen, told.as_ref()).add_to(&mut reasons);
+    if reasons.is_empty() {
+        reasons.push(Reason::Unknown);
+    }
+    (reasons, more)
+}
+
+fn of_job(job: &Job, by: Option<Cause>) -> Option<Reason> {
+    let alive = job.live().count();
+    Some(match (job.status(), job.intent()) {
+        (JobStatus::Completed, _) => Reason::Completed,
+        (JobStatus::Failed, _) => failed(job),
+        (JobStatus::Cancelled, _) => Reason::Cancelled { by },
+        (JobStatus::Pending, _) => Reason::NotExecuted,
+        (_, Some(Intent::Cancel)) => Reason::Cancelling { by, alive },
+        (_, Some(Intent::Fail)) => Reason::Failing { alive },
+        (_, Some(Intent::Pause)) => Reason::Pausing { by, alive },
+        (JobStatus::Paused, None) => Reason::Paused { by },
+        (JobStatus::Running, None) => return None,
+    })
+}
+
+fn failed(job: &Job) -> Reason {
+    let unknown = || Failure::new("failed", "why is not known");
+    let (error, task) = match job.error() {
+        Some((error, task)) => (error.clone(), task.and_then(|task| id_of(job, task))),
+        None => (unknown(), None),
+    };
+    Reason::Failed { error, task }
+}
+
+fn id_of(job: &Job, task: TaskNumber) -> Option<TaskId> {
+    job.task(task).map(|task| task.spec.id.clone())
+}
+
+fn of_engine(seen: &Seen) -> Option<Reason> {
+    match seen.dispatch {
+        Dispatch::Runs => None,
+        Dispatch::Holds => Some(Reason::NothingRuns),
+        Dispatch::NotReady => Some(Reason::EngineNotReady),
+    }
+}
