@@ -35,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod bulk;
 mod cli;
 mod client;
 pub mod dto;

@@ -1,4 +1,4 @@
-//! `annals run` where somebody looks: on a terminal.
+//! Where somebody looks, and can be asked: on a terminal.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -13,14 +13,26 @@ use crate::failed;
 
 const SIZE: Winsize = Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
 
+/// What whoever sits at a terminal does.
+enum Hands<'a> {
+    Still,
+    /// Press Ctrl-C when there is this file.
+    Interrupt(&'a Place, &'a str),
+    /// Type this, before they are asked.
+    Type(&'a str),
+}
+
 /// Runs a command on a terminal; gives its exit code and all that it wrote there.
-fn on_a_terminal(mut command: Command, interrupt: Option<(&Place, &str)>) -> (i32, String) {
+fn on_a_terminal(mut command: Command, hands: &Hands<'_>) -> (i32, String) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
     let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
     let inside = OpenOptions::new().read(true).write(true).open(name).unwrap();
     tcsetwinsize(inside.as_fd(), SIZE).unwrap();
+    if let Hands::Type(text) = hands {
+        rustix::io::write(&terminal, text.as_bytes()).unwrap();
+    }
     let end = || Stdio::from(inside.try_clone().unwrap());
     command.env("TERM", "xterm").stdin(end()).stdout(end()).stderr(end());
     let mut child = command.spawn().unwrap();
@@ -33,7 +45,7 @@ fn on_a_terminal(mut command: Command, interrupt: Option<(&Place, &str)>) -> (i3
         let _ = File::from(terminal).read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     });
-    if let Some((place, marker)) = interrupt {
+    if let Hands::Interrupt(place, marker) = hands {
         place.wait_for(marker);
         signal(&child, rustix::process::Signal::INT);
     }
@@ -66,7 +78,7 @@ fn what_runs_moves_and_what_is_over_stays() {
         "name: shown\ntasks:\n  - {id: quick, kind: noop}\n  \
          - {id: slow, kind: shell, input: {script: sleep 0.5}}\n",
     );
-    let (code, written) = on_a_terminal(place.command(&["run", "plan.yaml"]), None);
+    let (code, written) = on_a_terminal(place.command(&["run", "plan.yaml"]), &Hands::Still);
     assert_eq!(code, 0, "{written}");
     assert!(written.contains("1 of 2 tasks"), "how far it is was shown: {written}");
     assert!(written.contains("\u{1b}[32mcompleted"), "in colours: {written}");
@@ -83,7 +95,7 @@ fn no_color_leaves_the_movement_and_takes_the_colours() {
     let (place, id) = failed();
     let mut command = place.command(&["run", "--job", &id]);
     command.env("NO_COLOR", "1");
-    let (code, written) = on_a_terminal(command, None);
+    let (code, written) = on_a_terminal(command, &Hands::Still);
     assert_eq!(code, 1, "{written}");
     assert!(written.contains("failed"), "{written}");
     let coloured = written.split("\u{1b}[").skip(1).any(|part| {
@@ -100,8 +112,22 @@ fn ctrl_c_on_a_terminal_says_how_to_go_on() {
     let task = format!("{{id: a, kind: shell, input: {{script: 'touch {dir}/runs; sleep 60'}}}}");
     place.write("plan.yaml", format!("name: long\ntasks: [{task}]\n"));
     let run = place.command(&["run", "plan.yaml"]);
-    let (code, written) = on_a_terminal(run, Some((&place, "runs")));
+    let (code, written) = on_a_terminal(run, &Hands::Interrupt(&place, "runs"));
     assert_eq!(code, 130, "{written}");
     let lines = staying(&written);
     assert!(lines.iter().any(|line| line.contains("go on:  annals run plan.yaml")), "{lines:#?}");
+}
+
+#[test]
+fn many_jobs_are_not_cancelled_before_somebody_has_said_so() {
+    let place = Place::new();
+    place.write("plan.yaml", "name: new\nstart: manual\ntasks: [{id: a, kind: noop}]\n");
+    place.annals(&["submit", "plan.yaml"]).expect(0);
+    for (typed, status) in [("n\n", "pending"), ("\n", "pending"), ("y\n", "cancelled")] {
+        let bulk = place.command(&["bulk", "cancel", "--all"]);
+        let (code, written) = on_a_terminal(bulk, &Hands::Type(typed));
+        assert_eq!(code, 0, "{written}");
+        assert!(written.contains("cancel: 1 of 1 job would accept it. Go on? [y/N]"), "{written}");
+        assert_eq!(place.newest()["status"], status, "{typed:?}: {written}");
+    }
 }

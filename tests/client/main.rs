@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bulk;
 mod commands;
 mod explain;
 mod places;

@@ -7,6 +7,7 @@ use annals_tasks_sdk::TaskId;
 use annals_tasks_sdk::duration::parse_duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::bulk::BulkArgs;
 use super::flags::{EngineFlags, ServerFlags};
 use crate::list::{BadFilter, Filter};
 
@@ -99,6 +100,11 @@ pub(super) enum Command {
     Skip(SkipArgs),
     /// Take a task out of the plan.
     Remove(RemoveArgs),
+    /// Give many jobs a command: execute, cancel, pause, resume, skip or remove.
+    ///
+    /// Each job accepts or refuses it by itself; those that refuse are shown, and the exit code is
+    /// 5 if there are any.
+    Bulk(BulkArgs),
     /// Check the whole store: every hash, every chain, every value.
     Verify,
     /// Print a completion script.
@@ -197,6 +203,20 @@ pub(super) struct ValidateArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
+    #[command(flatten)]
+    pub(super) filter: FilterArgs,
+    /// At most so many.
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) limit: u32,
+    /// Go on behind a list, with the same filters, that ended with this `next_cursor`.
+    #[arg(long)]
+    pub(super) cursor: Option<String>,
+}
+
+/// Which jobs are meant.
+#[derive(Debug, Args)]
+pub(super) struct FilterArgs {
     /// Only jobs with this status; more than once, or with commas between: with one of these.
     #[arg(long)]
     pub(super) status: Vec<String>,
@@ -224,16 +244,9 @@ pub(super) struct ListArgs {
     /// Only jobs with this text in their name or in the message of their error.
     #[arg(long, value_name = "TEXT")]
     pub(super) text: Option<String>,
-    /// At most so many.
-    #[arg(long, default_value_t = 100, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) limit: u32,
-    /// Go on behind a list, with the same filters, that ended with this `next_cursor`.
-    #[arg(long)]
-    pub(super) cursor: Option<String>,
 }
 
-impl ListArgs {
+impl FilterArgs {
     /// Which jobs are wanted.
     pub(super) fn filter(&self) -> Result<Filter, BadFilter> {
         let many = [("status", &self.status), ("label", &self.label)];
@@ -377,7 +390,7 @@ pub(super) struct RemoveArgs {
     pub(super) asked: Asked,
 }
 
-fn task(text: &str) -> Result<TaskId, String> {
+pub(super) fn task(text: &str) -> Result<TaskId, String> {
     TaskId::new(text).map_err(|error| error.rule.to_owned())
 }
 

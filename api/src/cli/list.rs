@@ -22,7 +22,7 @@ struct List<'a> {
 
 pub(super) async fn list(args: &ListArgs, mut session: Session) -> Result<Exit, CliError> {
     let wanted = Listing {
-        filter: args.filter().map_err(|bad| CliError::usage(bad.to_string()))?,
+        filter: args.filter.filter().map_err(|bad| CliError::usage(bad.to_string()))?,
         limit: usize::try_from(args.limit).unwrap_or(usize::MAX),
         cursor: args.cursor.clone(),
     };

@@ -7,6 +7,7 @@
 
 mod args;
 mod backend;
+mod bulk;
 mod commands;
 mod diagnostics;
 mod error;
@@ -174,6 +175,7 @@ async fn dispatch(command: Command, session: Session) -> Result<Exit, CliError> 
         Command::Resume(args) => commands::resume(args, session).await,
         Command::Skip(args) => commands::skip(args, session).await,
         Command::Remove(args) => commands::remove(args, session).await,
+        Command::Bulk(args) => bulk::bulk(args, session).await,
         Command::Completions { shell } => Ok(completions(shell)),
     }
 }

@@ -4,6 +4,7 @@
 //! `snake_case`, what has no value is left out, times are RFC 3339 in UTC with milliseconds, and
 //! payloads stand as they were sent, digit by digit. Nothing here reads JSON.
 
+mod bulk;
 mod dry_run;
 mod event;
 mod explain;
@@ -23,6 +24,7 @@ use utoipa::ToSchema;
 use annals_engine::job::{Failure, LogSize};
 use annals_tasks_sdk::Exit;
 
+pub use bulk::{Bulk, BulkRefusal};
 pub use dry_run::DryRun;
 pub use event::Event;
 pub use explain::{Because, Body, Explanation, Suggestion};

@@ -32,7 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(remove))
 }
 
-struct DryRun(bool);
+pub(super) struct DryRun(pub(super) bool);
 
 impl FromQuery for DryRun {
     const KNOWN: &'static [&'static str] = &["dry_run"];

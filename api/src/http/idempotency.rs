@@ -1,6 +1,7 @@
 //! `Idempotency-Key`: a request that is repeated with its key is carried out once.
 
 use annals_engine::IdempotencyKey;
+use annals_tasks_sdk::JobId;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue};
@@ -30,6 +31,12 @@ impl Key {
     pub(super) fn of_item(&self, path: &str, index: usize, item: &[u8]) -> Option<IdempotencyKey> {
         let key = self.0.as_deref()?;
         Some(IdempotencyKey::new(SCOPE, path, &format!("{key}#{index}"), item))
+    }
+
+    /// The same for one job of many, which has a key of its own by its id.
+    pub(super) fn of_job(&self, path: &str, job: JobId, body: &[u8]) -> Option<IdempotencyKey> {
+        let key = self.0.as_deref()?;
+        Some(IdempotencyKey::new(SCOPE, path, &format!("{key}#{job}"), body))
     }
 }
 

@@ -12,7 +12,7 @@
 //! | `edge` | what happens to every request and answer: ids, panics, problems, headers |
 //! | `extract`, `query`, `body`, `fields` | from requests to types |
 //! | `submit`, `batch`, `plans` | submissions: a plan, or a workflow that makes one |
-//! | `commands`, `orders` | steering jobs |
+//! | `commands`, `orders`, `bulk` | steering jobs, one or many |
 //! | `jobs`, `wait`, `etag` | reading a job: at once, when it has changed, or not twice |
 //! | `idempotency` | requests that are repeated with their key |
 //! | `list`, `events`, `logs` | which jobs there are, what happens to them and what they write |
@@ -27,6 +27,7 @@
 mod answer;
 mod batch;
 mod body;
+mod bulk;
 mod commands;
 mod edge;
 mod etag;
@@ -80,6 +81,7 @@ fn api() -> OpenApiRouter<AppState> {
     jobs::routes()
         .merge(submit::routes())
         .merge(batch::routes())
+        .merge(bulk::routes())
         .merge(commands::routes())
         .merge(list::routes())
         .merge(events::routes())

@@ -21,13 +21,15 @@ use crate::dto;
 const COMMANDS: &str = "commands";
 
 /// What is sent: fields that are not named are refused there.
-const CLOSED: [&str; 11] = [
+const CLOSED: [&str; 13] = [
     "Plan",
     "PlannedTask",
     "Retry",
     "Backoff",
     "WorkflowCall",
     "BatchBody",
+    "BulkBody",
+    "BulkFilter",
     "ExecuteBody",
     "CancelBody",
     "PauseBody",

@@ -172,6 +172,36 @@ impl Body for SkipBody {
     }
 }
 
+/// Take a task out of the plan.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes what is read")]
+pub(super) struct RemoveBody {
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$")]
+    /// Its id, which must be there.
+    task: Option<String>,
+    /// Remove the tasks too that would lose an input.
+    #[schema(default = false)]
+    cascade: Option<bool>,
+    /// Why, for the history.
+    reason: Option<String>,
+    /// Refuse the command if the job's seq is another.
+    expected_seq: Option<u64>,
+}
+
+impl Body for RemoveBody {
+    const WHAT: &'static str = "remove";
+    const KNOWN: &'static [&'static str] = &["task", "cascade", "reason", "expected_seq"];
+
+    fn command(fields: &mut Fields<'_>) -> Command {
+        if fields.raw("task").is_none_or(|text| text == "null") {
+            fields.fault("", "`task` is missing");
+        }
+        let (task, cascade) = (fields.task("task"), fields.flag("cascade"));
+        // Where there is none the fault has been noted, and nothing is carried out.
+        task.map_or(Command::Resume, |task| Command::Remove { task, cascade })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use utoipa::openapi::RefOr;
@@ -200,5 +230,6 @@ mod tests {
         check::<PauseBody>();
         check::<ResumeBody>();
         check::<SkipBody>();
+        check::<RemoveBody>();
     }
 }

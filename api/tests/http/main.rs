@@ -1,6 +1,7 @@
 //! The API, asked as a service: no sockets, one request in and one answer out.
 
 mod bodies;
+mod bulk;
 mod contradiction;
 mod description;
 mod edge;

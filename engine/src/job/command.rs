@@ -27,7 +27,7 @@ impl From<Report> for Input {
 }
 
 /// What is wanted of a job.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Command {
     /// Start a pending job, or go on with a failed or cancelled one. With `paused` it is opened

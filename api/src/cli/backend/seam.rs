@@ -33,6 +33,14 @@ pub(in crate::cli) struct Listing {
     pub(in crate::cli) cursor: Option<String>,
 }
 
+/// What many jobs are asked.
+pub(in crate::cli) struct ForAll<'a> {
+    pub(in crate::cli) verb: Verb,
+    pub(in crate::cli) filter: &'a Filter,
+    pub(in crate::cli) reason: &'a Option<String>,
+    pub(in crate::cli) dry_run: bool,
+}
+
 /// Jobs of a list.
 pub(in crate::cli) struct Page {
     /// Each as JSON.
@@ -209,6 +217,14 @@ impl Backend {
         match self {
             Self::Held(held) => held.command(job, verb, asked).await,
             Self::Served(server) => server.command(job, verb, asked).await,
+        }
+    }
+
+    /// Asks something of many jobs. Gives what became of it, as JSON.
+    pub(in crate::cli) async fn bulk(&self, wanted: ForAll<'_>) -> Result<String, CliError> {
+        match self {
+            Self::Held(held) => held.bulk(wanted).await,
+            Self::Served(server) => server.bulk(wanted).await,
         }
     }
 

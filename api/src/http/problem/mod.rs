@@ -108,6 +108,14 @@ impl Problem {
         self
     }
 
+    /// With the places that are at fault below another.
+    pub(super) fn below(mut self, pointer: &str) -> Self {
+        for error in &mut self.0.errors {
+            error.pointer.insert_str(0, pointer);
+        }
+        self
+    }
+
     /// With a header of the answer.
     pub fn with_header(mut self, name: axum::http::HeaderName, value: HeaderValue) -> Self {
         self.0.headers.insert(name, value);

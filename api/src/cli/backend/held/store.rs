@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::cli::args::Asked;
 use crate::cli::backend::verb::Verb;
-use crate::cli::backend::{Answered, Draft, Listing, Order, Page, Settled, Submitted};
+use crate::cli::backend::{Answered, Draft, ForAll, Listing, Order, Page, Settled, Submitted};
 use crate::cli::error::CliError;
 use crate::cli::store;
 use crate::dto;
@@ -127,6 +127,17 @@ impl Held {
             dto::Job::at(&answer.snapshot).to_json()
         };
         Ok(Answered { json, is_news: !answer.events.is_empty(), settled: settled(&answer) })
+    }
+
+    pub(in crate::cli::backend) async fn bulk(
+        &self,
+        wanted: ForAll<'_>,
+    ) -> Result<String, CliError> {
+        let ForAll { verb, filter, reason, dry_run } = wanted;
+        let origin = store::origin(reason.as_deref());
+        let ask = |_| Ask { origin: origin.clone(), dry_run, ..Ask::default() };
+        let outcome = crate::bulk::carry_out(&self.0, filter, &verb.into(), ask).await?;
+        Ok(dto::Bulk::of(&outcome).to_json())
     }
 
     pub(in crate::cli::backend) async fn events(

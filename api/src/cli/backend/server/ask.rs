@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::cli::Session;
 use crate::cli::args::Asked;
 use crate::cli::backend::verb::Verb;
-use crate::cli::backend::{Answered, Listing, Order, Page, Settled, Submitted};
+use crate::cli::backend::{Answered, ForAll, Listing, Order, Page, Settled, Submitted};
 use crate::cli::error::CliError;
 use crate::cli::output::note;
 use crate::cli::store::{self, Name};
@@ -187,6 +187,19 @@ impl Server {
         };
         let is_news = reply.status == StatusCode::ACCEPTED;
         Ok(Answered { json: one_line(reply.text), is_news, settled })
+    }
+}
+
+impl Server {
+    pub(in crate::cli::backend) async fn bulk(
+        &self,
+        wanted: ForAll<'_>,
+    ) -> Result<String, CliError> {
+        let ForAll { verb, filter, reason, dry_run } = wanted;
+        let body = verb.for_all(filter, reason.as_deref());
+        let request = Request::post(["jobs", "bulk"], body);
+        let request = request.with_some("dry_run", dry_run.then_some(true));
+        Ok(one_line(self.act(&request).await?.text))
     }
 }
 

@@ -1,0 +1,56 @@
+//! `annals bulk`: one command for many jobs, on a server and in a store.
+
+use serde_json::Value;
+
+use crate::Served;
+use crate::common::Place;
+
+fn pending(label: &str) -> String {
+    format!(
+        "name: n\nstart: manual\nlabels: {{g: {label}}}\ntasks: [{{id: a, kind: noop}}, {{id: b, \
+         kind: noop}}]\n"
+    )
+}
+
+#[track_caller]
+fn counts(place: &Place, args: &[&str], code: i32) -> (u64, u64, usize) {
+    let shown = place.annals(&[&["bulk", "--yes", "--json"], args].concat()).expect(code).stdout;
+    let answer: Value = serde_json::from_str(&shown).expect("it is JSON");
+    let number = |name: &str| answer[name].as_u64().unwrap();
+    (number("matched"), number("accepted"), answer["refused"].as_array().unwrap().len())
+}
+
+#[test]
+fn many_jobs_are_given_a_command_on_a_server_and_in_a_store() {
+    let served = Served::new();
+    let ids: Vec<String> = (0..3).map(|_| served.submit(&pending("x"))).collect();
+    let other = served.submit(&pending("y"));
+    let place = &served.place;
+    place.annals(&["bulk", "cancel", "--label", "g:x"]).expect(2);
+    place.annals(&["bulk", "cancel", "--yes"]).expect(2);
+    place.annals(&["bulk", "cancel", "--yes", "--all", "--label", "g:x"]).expect(2);
+    place.annals(&["bulk", "remove", "--yes", "--all"]).expect(2);
+    place.annals(&["bulk", "cancel", "--yes", "--all", "--interrupt"]).expect(2);
+    let dry = place.annals(&["bulk", "cancel", "--label", "g:x", "--dry-run"]).expect(0).stdout;
+    assert_eq!(dry, "cancel: of 3 jobs 3 would have accepted, 0 would have refused\n");
+    assert_eq!(counts(place, &["pause", "--label", "g:x", "--reason", "later"], 0), (3, 3, 0));
+    served.until(&ids[0], "paused");
+    assert_eq!(served.show(&other)["status"], "pending");
+    let skip = ["skip", "--status", "paused,failed", "--label", "g:x", "--task", "a"];
+    assert_eq!(counts(place, &skip, 0), (3, 3, 0));
+    // Those that are paused refuse it.
+    let shown = place.annals(&["bulk", "execute", "--yes", "--all"]).expect(5).stdout;
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines[0], "execute: of 4 jobs 1 accepted, 3 refused");
+    assert!(lines[1..].iter().all(|line| line.contains(": cannot execute a job that is paused")));
+    served.until(&other, "completed");
+
+    let Served { place, server } = served;
+    server.end();
+    let place = &place;
+    assert_eq!(counts(place, &["resume", "--label", "g:x"], 0), (3, 3, 0));
+    let remove = ["remove", "--all", "--task", "b", "--dry-run"];
+    assert_eq!(counts(place, &remove, 5), (4, 3, 1));
+    assert_eq!(counts(place, &["cancel", "--all"], 5), (4, 3, 1));
+    assert_eq!(place.json(&["show", &ids[2]])["status"], "cancelled");
+}
