@@ -168,17 +168,19 @@ async fn attempts_are_told_with_their_times_and_what_they_say() {
     let engine = kinds(world.engine_at(&clock), &tally, &gate);
     let engine = engine.task(task("tells"), telling(&tally, &gate)).start();
     let engine = within(engine).await.unwrap();
-    let text = r#"{"id": "a", "kind": "tells", "timeout": "30m", "cancel_grace": "20s"},
+    let text = r#"{"id": "a", "kind": "tells", "timeout": "30m", "heartbeat_timeout": "5m",
+         "cancel_grace": "20s"},
         {"id": "b", "kind": "ok"}, {"id": "f", "kind": "fails", "needs": []}"#;
     let job = submit(&engine, plan(text)).await;
     within(tally.until(|counts| counts.inside == 1)).await;
     let failed = "task f has failed: the disk is full [broken]";
     let behind = "task b waits for a";
-    let runs = "attempt 1 of task a runs since 0s, and times out in 30m: 3 of 10 done, unpacking";
+    let runs = "attempt 1 of task a runs since 0s, and times out in 30m, and is stopped when \
+         nothing is heard of it for 5m: 3 of 10 done, unpacking";
     says(&job, &[runs, failed, behind]).await;
     clock.advance(Duration::from_secs(3));
-    let runs =
-        "attempt 1 of task a runs since 3s, and times out in 29m 57s: 3 of 10 done, unpacking";
+    let runs = "attempt 1 of task a runs since 3s, and times out in 29m 57s, and is stopped when \
+         nothing is heard of it for 5m: 3 of 10 done, unpacking";
     let now = says(&job, &[runs, failed, behind]).await;
     assert_eq!(verbs(&now), [vec!["skip"], vec!["skip"], vec![]]);
     assert_eq!(now.summary(), format!("{runs} (and 2 more reasons)"));
@@ -336,8 +338,8 @@ async fn suspects_say_which_other_runs() {
     let is_live = engine.job(one).snapshot().await.unwrap().job.is_live();
     let (runs, waits) = if is_live { (one, two) } else { (two, one) };
     let wanted = format!(
-        "task a is a suspect: the engine died 1 times in a row while it ran, and suspects run one \
-         at a time; task number 1 of job {runs} runs now, and this one is first in line"
+        "task a is a suspect: the engine died while it ran, and suspects run one at a time; \
+         task number 1 of job {runs} runs now, and this one is first in line"
     );
     let now = says(&engine.job(waits), &[&wanted]).await;
     let Reason::Suspect { other, line, .. } = &now.reasons[0].reason else { panic!("{now:?}") };

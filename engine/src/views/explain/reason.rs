@@ -173,6 +173,8 @@ pub enum Reason {
         since: Gone,
         /// When it times out, if it does.
         timeout: Option<Ahead>,
+        /// How long nothing may be heard of it, if that matters.
+        heartbeat: Option<Duration>,
         /// How far it says that it is.
         progress: Option<Progress>,
         /// What it says that it is doing.

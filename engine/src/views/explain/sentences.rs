@@ -134,9 +134,13 @@ impl Reason {
             Self::CutOff { task, attempt } => {
                 write!(f, "attempt {attempt} of task {task} ran when its engine ended")
             }
-            Self::Runs { task, attempt, since, timeout, progress, message } => {
+            Self::Runs { task, attempt, since, timeout, heartbeat, progress, message } => {
                 write!(f, "attempt {attempt} of task {task} runs since {since}")?;
                 timeout.iter().try_for_each(|at| write!(f, ", and times out in {at}"))?;
+                heartbeat.iter().try_for_each(|limit| {
+                    let limit = format_duration(*limit);
+                    write!(f, ", and is stopped when nothing is heard of it for {limit}")
+                })?;
                 f.write_str(&says(*progress, message.as_deref()))
             }
             Self::Stops { task, attempt, why, told, grace } => write!(
@@ -165,10 +169,10 @@ impl Reason {
     fn of_task(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Retries { task, attempt, failures, failures_max, until, error } => {
-                let of = if *failures_max < u32::MAX {
-                    format!("{failures} of {failures_max} times")
-                } else {
-                    format!("{failures} times")
+                let of = match (*failures, *failures_max) {
+                    (1, u32::MAX) => "once".into(),
+                    (_, u32::MAX) => format!("{failures} times"),
+                    _ => format!("{failures} of {failures_max} times"),
                 };
                 write!(f, "task {task} failed {of}, and attempt {attempt} is due in {until}")?;
                 error.iter().try_for_each(|error| write!(f, ": {}", failure(error)))
@@ -183,10 +187,14 @@ impl Reason {
             Self::WantsSlot { task, line: None } => write!(f, "task {task} is about to start"),
             Self::Suspect { task, losses, line, other } => {
                 let rest = suspects(line, *other);
+                let times = match losses {
+                    1 => String::new(),
+                    _ => format!("{losses} times in a row "),
+                };
                 write!(
                     f,
-                    "task {task} is a suspect: the engine died {losses} times in a row while it \
-                     ran, and suspects run one at a time; {rest}"
+                    "task {task} is a suspect: the engine died {times}while it ran, and suspects \
+                     run one at a time; {rest}"
                 )
             }
             Self::TaskFailed { task, error, .. } => {

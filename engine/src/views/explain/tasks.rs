@@ -93,6 +93,7 @@ fn alive(seen: &Seen, number: TaskNumber, task: &Task) -> Option<Reason> {
             attempt,
             since: Gone::since(live.started, now),
             timeout: timeout.map(|timeout| Ahead::until(live.started.plus(timeout), now)),
+            heartbeat: task.spec.policy.heartbeat_timeout,
             progress: says.and_then(|says| says.progress),
             message: says.and_then(|says| says.message.clone()),
         });
