@@ -77,7 +77,7 @@ impl Job {
 }
 
 impl Task {
-    fn new(spec: TaskSpec, rank: u32) -> Self {
+    pub(super) fn new(spec: TaskSpec, rank: u32) -> Self {
         Self {
             spec,
             rank,

@@ -1,5 +1,6 @@
 //! Commands and reports: what people want of a job, and what the runtime tells it.
 
+use annals_tasks_sdk::plan::{TaskPatch, TaskSpec};
 use annals_tasks_sdk::{Done, Payload, TaskError, TaskId, Timestamp};
 
 use super::event::{LogSize, Origin, PauseMode, TaskNumber, ValueDigest, Wait};
@@ -62,6 +63,51 @@ pub enum Command {
         /// Whether the tasks that would lose an input are removed with it.
         cascade: bool,
     },
+    /// Put a task into the plan.
+    Insert {
+        /// What the plan is to say of it.
+        task: Box<TaskSpec>,
+        /// Where it is to stand.
+        place: Place,
+        /// Tasks that are to need it beside what they need already.
+        needed_by: Vec<TaskId>,
+    },
+    /// Put a task elsewhere in the plan.
+    Move {
+        /// Which one.
+        task: TaskId,
+        /// Where it is to stand.
+        place: Place,
+    },
+    /// Have the plan say something else of a task.
+    Edit {
+        /// Which one.
+        task: TaskId,
+        /// What is replaced.
+        patch: TaskPatch,
+        /// Whether its checkpoint is dropped, so that it begins anew.
+        reset: bool,
+    },
+    /// Try a task again now: at once where it waits for that, with a new budget where it has
+    /// failed.
+    Retry {
+        /// Which one.
+        task: TaskId,
+    },
+}
+
+/// A place in the order of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Place {
+    /// Before all others.
+    First,
+    /// Directly before this one.
+    Before(TaskId),
+    /// Directly behind this one.
+    After(TaskId),
+    /// Behind all others.
+    #[default]
+    Last,
 }
 
 /// What the runtime reports.

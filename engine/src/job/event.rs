@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use annals_tasks_sdk::plan::Plan;
+use annals_tasks_sdk::plan::{Plan, TaskSpec};
 use annals_tasks_sdk::{Exit, Payload, Timestamp};
 
 use super::key::IdempotencyKey;
@@ -184,6 +184,33 @@ pub enum Event {
         /// The task.
         task: TaskNumber,
     },
+    /// A task was put into the plan.
+    TaskInserted {
+        /// Its number, the next one.
+        task: TaskNumber,
+        /// What the plan says of it.
+        spec: Box<TaskSpec>,
+        /// The task behind which it stands; `None` where it is the first.
+        after: Option<TaskNumber>,
+        /// Tasks that come to need it beside what they need already.
+        needed_by: Box<[TaskNumber]>,
+    },
+    /// The task stands elsewhere in the plan.
+    TaskMoved {
+        /// The task.
+        task: TaskNumber,
+        /// The task behind which it stands; `None` where it is the first.
+        after: Option<TaskNumber>,
+    },
+    /// The plan says something else of the task.
+    TaskEdited {
+        /// The task.
+        task: TaskNumber,
+        /// What the plan says of it now.
+        spec: Box<TaskSpec>,
+        /// Whether its checkpoint was dropped.
+        reset: bool,
+    },
     /// An attempt saved a checkpoint; the value lies beside the record.
     CheckpointSaved {
         /// The task.
@@ -309,6 +336,9 @@ impl Event {
             Self::TaskFailed { .. } => "TaskFailed",
             Self::TaskSkipped { .. } => "TaskSkipped",
             Self::TaskRemoved { .. } => "TaskRemoved",
+            Self::TaskInserted { .. } => "TaskInserted",
+            Self::TaskMoved { .. } => "TaskMoved",
+            Self::TaskEdited { .. } => "TaskEdited",
             Self::CheckpointSaved { .. } => "CheckpointSaved",
         }
     }

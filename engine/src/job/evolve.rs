@@ -4,7 +4,7 @@
 //! job as it was.
 
 use annals_tasks_sdk::plan::OnFailure;
-use annals_tasks_sdk::{JobId, Payload};
+use annals_tasks_sdk::{JobId, Payload, Timestamp};
 
 use super::event::{AttemptEnd, Event, PauseMode, Recorded, TaskNumber, Wait};
 use super::size;
@@ -101,9 +101,7 @@ impl Job {
                     Wait::Kind => Waiting::Kind,
                 },
             ),
-            Event::RetryScheduled { task, due } => {
-                self.wait(*task, Waiting::Retry { until: *due });
-            }
+            Event::RetryScheduled { task, due } => self.retry_scheduled(*task, *due),
             Event::TaskCompleted { task, attempt, output, exit, log } => {
                 if *attempt > 0
                     && let Some(attempt) = self.end_attempt(*task, AttemptOutcome::Completed)
@@ -125,6 +123,11 @@ impl Job {
                 self.close(*task, TaskStatus::Skipped, output.clone());
             }
             Event::TaskRemoved { task } => self.task_removed(*task),
+            Event::TaskInserted { spec, after, needed_by, .. } => {
+                self.task_inserted(spec, *after, needed_by);
+            }
+            Event::TaskMoved { task, after } => self.task_moved(*task, *after),
+            Event::TaskEdited { task, spec, reset } => self.task_edited(*task, spec, *reset),
             Event::SkipRequested { task, output } => {
                 self.bytes += size::of_payload(output.as_ref());
                 self.on(*task, |task| {
@@ -258,6 +261,19 @@ impl Job {
         Some(attempt)
     }
 
+    fn retry_scheduled(&mut self, task: TaskNumber, due: Timestamp) {
+        let Some(at) = index(task) else { return };
+        // Somebody wants one more try of what had failed for good.
+        if self.tasks[at as usize].status == TaskStatus::Failed {
+            self.failed.retain(|&other| other != at);
+            self.try_afresh(vec![at]);
+        }
+        // What it has come to need meanwhile comes first.
+        if self.tasks[at as usize].unmet == 0 {
+            self.wait(task, Waiting::Retry { until: due });
+        }
+    }
+
     fn wait(&mut self, task: TaskNumber, waiting: Waiting) {
         if let Some(at) = index(task) {
             self.set_status(at, TaskStatus::Waiting, Some(waiting));
@@ -277,17 +293,17 @@ impl Job {
 
     fn task_removed(&mut self, task: TaskNumber) {
         let Some(at) = index(task) else { return };
-        let (before, moved) = self.relinked(at);
+        let (before, next) = self.relinked(at);
         if self.tasks[at as usize].status == TaskStatus::Skipped {
             self.counts.skipped -= 1;
         }
         self.counts.removed += 1;
-        for &dependant in &moved {
-            self.set_need(dependant, before);
+        if let Some(next) = next {
+            self.set_needs(next, before.into_iter().collect());
         }
         self.close(task, TaskStatus::Removed, None);
-        for dependant in moved {
-            self.settle_or_refresh(dependant);
+        if let Some(next) = next {
+            self.settle_or_refresh(next);
         }
     }
 
@@ -307,7 +323,7 @@ impl Job {
         self.settle_or_refresh(at);
     }
 
-    fn settle_or_refresh(&mut self, at: u32) {
+    pub(super) fn settle_or_refresh(&mut self, at: u32) {
         let task = &self.tasks[at as usize];
         let done = task.is_passed_over() || task.status == TaskStatus::Completed;
         if done && task.unmet == 0 {
@@ -318,7 +334,7 @@ impl Job {
     }
 
     /// The one place that changes a task's status, so that the sets follow it.
-    fn set_status(&mut self, at: u32, status: TaskStatus, waiting: Option<Waiting>) {
+    pub(super) fn set_status(&mut self, at: u32, status: TaskStatus, waiting: Option<Waiting>) {
         let task = &mut self.tasks[at as usize];
         match std::mem::replace(&mut task.waiting, waiting) {
             Some(Waiting::Retry { until } | Waiting::Timer { until }) => {

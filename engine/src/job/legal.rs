@@ -5,6 +5,7 @@
 
 use annals_tasks_sdk::Timestamp;
 
+use super::draft::Draft;
 use super::event::{Event, TaskNumber};
 use super::state::{Job, Task, Waiting};
 use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
@@ -44,10 +45,53 @@ impl Job {
                 self.in_status(&[JobStatus::Running])?;
                 self.is_ready(*task)
             }
+            Event::TaskInserted { .. } | Event::TaskMoved { .. } | Event::TaskEdited { .. } => {
+                self.may_be_edited(event)
+            }
             Event::TaskSkipped { task, .. } => self.may_leave(*task, TaskStatus::Skipped),
             Event::TaskRemoved { task } => self.may_leave(*task, TaskStatus::Removed),
             _ => self.may_become(event),
         }
+    }
+
+    fn may_be_edited(&self, event: &Event) -> Verdict {
+        use JobStatus::{Cancelled, Failed, Paused, Pending, Running};
+        self.in_status(&[Pending, Running, Paused, Failed, Cancelled])?;
+        self.is_not_ending()?;
+        let draft = match event {
+            Event::TaskInserted { task, spec, after, needed_by } => {
+                if task.0 as usize != self.tasks.len() + 1 {
+                    return Err(format!("the job has {} tasks", self.tasks.len()));
+                }
+                if self.find(spec.id.as_str()).is_some() {
+                    return Err(format!("the job has a task {} already", spec.id));
+                }
+                Draft::inserted(self, spec, *after, needed_by)
+            }
+            Event::TaskMoved { task, after } => {
+                self.is_open(*task)?;
+                Draft::moved(self, *task, *after)
+            }
+            Event::TaskEdited { task, spec, .. } => {
+                self.is_open(*task)?;
+                if self.at(*task)?.spec.id != spec.id {
+                    return Err("a task keeps its id".into());
+                }
+                Draft::edited(self, *task, spec)
+            }
+            _ => return Err("it is no edit".into()),
+        };
+        let fits = draft.and_then(|draft| draft.fitting());
+        fits.map(drop).map_err(|misfit| format!("the plan would not fit together: {misfit:?}"))
+    }
+
+    /// Whether a task may be edited: it is not settled, not passed over, and not alive.
+    fn is_open(&self, task: TaskNumber) -> Verdict {
+        let at = self.at(task)?;
+        if at.settled || at.is_passed_over() || at.live_attempt().is_some() {
+            return Err(format!("task {} is {}", at.spec.id, at.status));
+        }
+        Ok(())
     }
 
     fn may_become(&self, event: &Event) -> Verdict {
@@ -109,11 +153,14 @@ impl Job {
     }
 
     fn may_retry(&self, task: TaskNumber) -> Verdict {
-        self.in_status(&[JobStatus::Running])?;
+        self.in_status(&[JobStatus::Running, JobStatus::Paused])?;
         self.is_not_ending()?;
+        let at = self.at(task)?;
+        if at.status == TaskStatus::Failed && !at.settled {
+            return Ok(());
+        }
         self.is_ready(task)?;
-        let outcome = self.at(task)?.attempts.last().and_then(|last| last.outcome);
-        match outcome {
+        match at.attempts.last().and_then(|last| last.outcome) {
             Some(AttemptOutcome::Failed | AttemptOutcome::TimedOut) => Ok(()),
             _ => Err("no attempt of the task has failed".into()),
         }

@@ -8,6 +8,7 @@
 mod begin;
 mod command;
 mod decide;
+mod draft;
 mod effect;
 mod event;
 mod evolve;
@@ -17,13 +18,15 @@ mod kinds;
 mod legal;
 mod references;
 mod rejection;
+mod replan;
 mod retry;
 mod size;
 mod sorted;
 mod state;
 mod status;
 
-pub use command::{Command, Context, Input, LossRule, Outcome, Report};
+pub use command::{Command, Context, Input, LossRule, Outcome, Place, Report};
+pub(crate) use decide::invalid;
 pub use decide::{StepError, begin, decide, step, submit};
 pub use effect::Effect;
 pub use event::{

@@ -1,14 +1,14 @@
 //! Data flow: what a task is given, what the job gives, and who takes whose output.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use annals_tasks_sdk::Payload;
 use annals_tasks_sdk::plan::{
-    Found, Reference, Unresolved, references, resolve_within, resolves_within,
+    Found, PlanError, Reference, TaskSpec, Unresolved, references, resolve_within, resolves_within,
 };
 
+use super::draft::{Draft, Needs};
 use super::event::{Failure, TaskNumber};
-use super::graph::Needs;
 use super::state::{Job, Task, index};
 use super::status::TaskStatus;
 
@@ -95,30 +95,62 @@ impl Job {
         takers
     }
 
-    /// Tasks that take the output of one that they would not need, and so might run before it.
-    pub(super) fn out_of_order(
-        &self,
-        needs: &Needs,
-        removed: &BTreeSet<TaskNumber>,
-    ) -> Vec<Dependant> {
+    /// Tasks that would take the output of one that they would not need, and so might run before
+    /// it.
+    pub(super) fn out_of_order(&self, draft: &Draft<'_>, needs: &Needs) -> Vec<Dependant> {
         let mut dependants = Vec::new();
         let to_run = |number: TaskNumber| {
-            !removed.contains(&number) && self.task(number).is_some_and(Task::is_to_run)
+            !needs.is_gone(number) && self.task(number).is_some_and(Task::is_to_run)
         };
-        for (number, task) in self.tasks().filter(|&(number, _)| to_run(number)) {
-            let taken = self.taken_by(&task.spec.input).into_iter();
+        for (taker, task) in self.tasks().filter(|&(number, _)| to_run(number)) {
+            let Some(at) = index(taker) else { continue };
+            let spec = draft.spec_of(at).unwrap_or(&task.spec);
+            let taken = self.taken_by(&spec.input).into_iter();
             // What has, or will never have, an output may well be out of order.
             let mut open = taken.filter(|&(from, ..)| to_run(from)).peekable();
-            let Some(at) = index(number).filter(|_| open.peek().is_some()) else { continue };
+            if open.peek().is_none() {
+                continue;
+            }
             let needed = needs.reached_from(at);
             for (from, reference, _) in open {
                 if index(from).is_some_and(|from| !needed[from as usize]) {
-                    let task = Some(task.spec.id.to_string());
+                    let task = Some(spec.id.to_string());
                     dependants.push(Dependant { task, reference });
                 }
             }
         }
         dependants
+    }
+
+    /// What is wrong with the outputs that a new or edited task takes.
+    pub(super) fn misplaced(&self, at: u32, spec: &TaskSpec, needs: &Needs) -> Vec<PlanError> {
+        let found = references(&spec.input).unwrap_or_default();
+        if found.is_empty() {
+            return Vec::new();
+        }
+        let needed = needs.reached_from(at);
+        let fault = |Found { pointer, reference }: Found| {
+            let Reference::Output { task, default, .. } = reference else { return None };
+            let from = self.find(task.as_str()).and_then(index);
+            let from = from.map(|from| (from, &self.tasks[from as usize]));
+            let detail = match from {
+                _ if task == spec.id => format!("`{task}` cannot take its own output"),
+                None => format!("no task has the id `{task}`"),
+                Some((_, from)) if from.is_passed_over() => {
+                    if default.is_some() || from.output.is_some() {
+                        return None;
+                    }
+                    format!("`{task}` is {} and gives no output; give a default", from.status)
+                }
+                // What is settled has given what it gives.
+                Some((at, from)) if needed[at as usize] || from.settled => return None,
+                Some(_) => {
+                    format!("`{}` does not need `{task}`, directly or through others", spec.id)
+                }
+            };
+            Some(PlanError { pointer: format!("/input{pointer}"), detail })
+        };
+        found.into_iter().filter_map(fault).collect()
     }
 
     /// The tasks whose outputs a template takes, where, and whether with a default.

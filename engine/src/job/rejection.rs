@@ -1,5 +1,7 @@
 //! Rejections: answers to commands that change nothing. A refusal is a value, not an error.
 
+use annals_tasks_sdk::plan::PlanError;
+
 use super::references::Dependant;
 use super::status::JobStatus;
 
@@ -17,4 +19,7 @@ pub struct Rejection {
     pub allowed: Vec<&'static str>,
     /// Who would lose an input, where that is the reason.
     pub dependants: Vec<Dependant>,
+    /// What is wrong with the task that was to be inserted or edited, where that is the reason;
+    /// places are within the task.
+    pub errors: Vec<PlanError>,
 }

@@ -28,7 +28,7 @@ pub(super) fn of_new(job: &Job) -> usize {
     size_of::<Job>() + header.name.len() + labels.sum::<usize>() + payloads + tasks
 }
 
-fn of_task(task: &Task) -> usize {
+pub(super) fn of_task(task: &Task) -> usize {
     let spec = &task.spec;
     let names = spec.id.as_str().len() + spec.kind.as_str().len();
     let title = spec.title.as_ref().map_or(0, |title| title.len());

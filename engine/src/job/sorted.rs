@@ -23,6 +23,10 @@ impl<T> Default for Sorted<T> {
 
 impl<T: Ord> Sorted<T> {
     /// Adds a value, if it is not there.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
     pub(super) fn insert(&mut self, value: T) {
         match self.0.back() {
             Some(last) if *last >= value => {

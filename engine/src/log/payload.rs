@@ -10,7 +10,10 @@ use crate::job::Event;
 /// The version that the payload of an event is written in.
 pub(super) const fn version(event: &Event) -> u16 {
     match event {
-        Event::JobSubmitted(_) => v2::VERSION,
+        Event::JobSubmitted(_)
+        | Event::TaskInserted { .. }
+        | Event::TaskMoved { .. }
+        | Event::TaskEdited { .. } => v2::VERSION,
         _ => v1::VERSION,
     }
 }
@@ -19,6 +22,9 @@ pub(super) const fn version(event: &Event) -> u16 {
 pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecError> {
     match event {
         Event::JobSubmitted(submitted) => v2::put_submitted(submitted, out),
+        Event::TaskInserted { .. } | Event::TaskMoved { .. } | Event::TaskEdited { .. } => {
+            v2::put_edit(event, out)
+        }
         _ => v1::put(event, out),
     }
 }
@@ -27,6 +33,7 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecError> {
 pub(super) fn get(number: u16, version: u16, payload: &[u8]) -> Result<Option<Event>, CodecError> {
     match (number, version) {
         (types::JOB_SUBMITTED, v2::VERSION) => v2::get_submitted(payload),
+        (_, v2::VERSION) => v2::get_edit(number, payload),
         (_, v1::VERSION) => v1::get(number, payload),
         _ => Ok(None),
     }

@@ -35,6 +35,9 @@ types! {
     TASK_FAILED = 33 "TaskFailed",
     TASK_SKIPPED = 34 "TaskSkipped",
     TASK_REMOVED = 35 "TaskRemoved",
+    TASK_INSERTED = 36 "TaskInserted",
+    TASK_MOVED = 37 "TaskMoved",
+    TASK_EDITED = 38 "TaskEdited",
     CHECKPOINT_SAVED = 40 "CheckpointSaved",
 }
 
@@ -42,9 +45,6 @@ types! {
 pub(super) const RESERVED: &[(u16, &str)] = &[
     (12, "JobForked"),
     (13, "JobPurged"),
-    (36, "TaskInserted"),
-    (37, "TaskMoved"),
-    (38, "TaskEdited"),
     (39, "TaskExpanded"),
     (41, "StepRecorded"),
     (42, "SignalReceived"),
@@ -81,6 +81,9 @@ pub(super) const fn number(event: &Event) -> u16 {
         Event::TaskFailed { .. } => TASK_FAILED,
         Event::TaskSkipped { .. } => TASK_SKIPPED,
         Event::TaskRemoved { .. } => TASK_REMOVED,
+        Event::TaskInserted { .. } => TASK_INSERTED,
+        Event::TaskMoved { .. } => TASK_MOVED,
+        Event::TaskEdited { .. } => TASK_EDITED,
         Event::CheckpointSaved { .. } => CHECKPOINT_SAVED,
     }
 }

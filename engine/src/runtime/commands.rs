@@ -71,7 +71,11 @@ impl Loop {
             }
         }
         let stale = match self.at_hand(id) {
-            Ok(executor) => stale(&executor.job, &ask),
+            Ok(executor) => {
+                let job = Arc::clone(&executor.job);
+                let refused = || self.shared.refuses(&job, &command).map(CommandError::Rejected);
+                stale(&job, &ask).or_else(refused)
+            }
             Err(error) => return self.after_events_of(id, answer(reply, Err(error.into()))),
         };
         if let Some(stale) = stale {

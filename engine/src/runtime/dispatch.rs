@@ -10,7 +10,7 @@ use super::desk::Desk;
 use super::executor::{Held, Running, Wanting};
 use super::message::LiveCell;
 use super::pool::{SUSPECTS, Waiter};
-use super::registry::Behaviour;
+use super::registry::{Behaviour, KindId};
 use super::turn::Loop;
 use super::wants::{Search, Want};
 use crate::job::{Effect, Report, TaskNumber, Wait, Waiting};
@@ -176,7 +176,13 @@ impl Desk<'_> {
             wanting.place = self.shared.pools.take(waiter);
             return wanting.place.is_none() && self.advance(waiter);
         }
-        let held = wanting.held;
+        let (held, kind) = (wanting.held, wanting.kind);
+        if !self.is_of_kind(task, kind) {
+            // It was edited while the grant was on its way: it queues where it belongs now.
+            self.executor.wanting.retain(|wanting| wanting.task != task);
+            self.give_back(held);
+            return true;
+        }
         let changed = self.dispatching && self.report(Report::Start { task }) > 0;
         if self.is_started(task) {
             return true;
@@ -214,11 +220,19 @@ impl Desk<'_> {
             return;
         }
         let (job, now) = (&self.executor.job, self.now);
-        let stale = |wanting: &&Wanting| !job.is_wanted(wanting.task, now);
+        let stale = |wanting: &&Wanting| {
+            !job.is_wanted(wanting.task, now) || !self.is_of_kind(wanting.task, wanting.kind)
+        };
         let stale = self.executor.wanting.iter().filter(stale).copied();
         for wanting in stale.collect::<Vec<_>>() {
             self.leave(wanting);
         }
+    }
+
+    /// Whether a task is of this kind still: it may have been edited.
+    fn is_of_kind(&self, task: TaskNumber, kind: KindId) -> bool {
+        let task = self.executor.job.task(task);
+        task.is_some_and(|task| self.shared.registry.find(task.spec.kind.as_str()) == Some(kind))
     }
 
     /// Leaves the queue that a task stands in.

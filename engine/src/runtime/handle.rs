@@ -128,11 +128,13 @@ impl JobHandle {
 
 /// How many bytes of free text a command brings along.
 fn weight(command: &Command, ask: &Ask) -> usize {
-    let output = match command {
+    let brought = match command {
         Command::Skip { output: Some(output), .. } => output.as_str().len(),
+        Command::Insert { task, .. } => task.input.as_str().len(),
+        Command::Edit { patch, .. } => patch.bytes(),
         _ => 0,
     };
-    output + weight_of_origin(&ask.origin)
+    brought + weight_of_origin(&ask.origin)
 }
 
 /// How many bytes of free text say who asks for something.

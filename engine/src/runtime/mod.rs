@@ -16,6 +16,7 @@ mod commands;
 mod desk;
 mod dispatch;
 mod driver;
+mod edits;
 mod engine;
 mod error;
 mod executor;

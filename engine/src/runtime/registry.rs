@@ -5,7 +5,7 @@ use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use annals_tasks_sdk::flow::PlanMaker;
-use annals_tasks_sdk::plan::{Plan, PlanError, PlanErrors};
+use annals_tasks_sdk::plan::{Plan, PlanError, PlanErrors, TaskSpec};
 use annals_tasks_sdk::{BadName, Handler, KindName, near};
 
 use super::error::StartError;
@@ -118,25 +118,35 @@ impl Registry {
     pub(super) fn check(&self, plan: &Plan, allow_unknown: bool) -> Result<(), PlanErrors> {
         let mut errors = Vec::new();
         for (task, index) in plan.tasks.iter().zip(0..) {
-            let checked = match self.behaviour(task.kind.as_str()) {
-                Some(Behaviour::Run { handler, .. }) => handler.check(&task.input),
-                Some(Behaviour::Sleep) => crate::kinds::sleep::check(&task.input),
-                None if allow_unknown => continue,
-                None => {
-                    let kind = task.kind.as_str();
-                    let hint = near::hint(kind, self.kinds.keys().map(String::as_str));
-                    let kinds = self.names().join(", ");
-                    let detail = format!("no kind `{kind}` is registered{hint} (kinds: {kinds})");
-                    errors.push(PlanError { pointer: format!("/tasks/{index}/kind"), detail });
-                    continue;
-                }
-            };
-            for fault in checked.err().unwrap_or_default() {
-                let pointer = format!("/tasks/{index}/input{}", fault.pointer);
-                errors.push(PlanError { pointer, detail: fault.detail });
-            }
+            let of_task = self.check_task(task, allow_unknown).into_iter().map(|error| PlanError {
+                pointer: format!("/tasks/{index}{}", error.pointer),
+                ..error
+            });
+            errors.extend(of_task);
         }
         errors.truncate(100);
         if errors.is_empty() { Ok(()) } else { Err(PlanErrors(errors)) }
+    }
+
+    /// What is wrong with the kind of a task, and with its input for that kind.
+    pub(super) fn check_task(&self, task: &TaskSpec, allow_unknown: bool) -> Vec<PlanError> {
+        let checked = match self.behaviour(task.kind.as_str()) {
+            Some(Behaviour::Run { handler, .. }) => handler.check(&task.input),
+            Some(Behaviour::Sleep) => crate::kinds::sleep::check(&task.input),
+            None if allow_unknown => return Vec::new(),
+            None => {
+                let kind = task.kind.as_str();
+                let hint = near::hint(kind, self.kinds.keys().map(String::as_str));
+                let kinds = self.names().join(", ");
+                let detail = format!("no kind `{kind}` is registered{hint} (kinds: {kinds})");
+                return vec![PlanError { pointer: "/kind".into(), detail }];
+            }
+        };
+        let faults = checked.err().unwrap_or_default().into_iter();
+        let placed = faults.map(|fault| PlanError {
+            pointer: format!("/input{}", fault.pointer),
+            detail: fault.detail,
+        });
+        placed.collect()
     }
 }

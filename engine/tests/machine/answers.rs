@@ -2,7 +2,7 @@
 
 use annals_engine::job::{Command, Job, PauseMode, decide};
 
-use crate::dsl::{World, at, id};
+use crate::dsl::{World, at, command, id};
 use crate::table::Cell::{Acts, Free, Idle, No};
 use crate::table::{Column, TABLE};
 
@@ -12,7 +12,7 @@ fn history(column: Column) -> &'static str {
         Column::Pending => "",
         Column::Running => "execute; start a; done a; start b",
         Column::Pausing => "execute; start a; done a; start b; pause",
-        Column::Paused => "execute; start a; done a; pause",
+        Column::Paused => "execute; start a; done a; start b; interrupt; stopped b",
         Column::Cancelling => "execute; start a; done a; start b; cancel",
         Column::Completed => "execute; start a; done a; skip b; skip c",
         Column::Failed => "execute; start a; done a; start b; fail b",
@@ -28,7 +28,12 @@ fn commands(row: usize) -> Vec<Command> {
         2 => vec![Command::Resume],
         3 => vec![Command::Cancel],
         4 => vec![Command::Skip { task: Some(id("c")), output: None, cascade: false }],
-        _ => vec![Command::Remove { task: id("c"), cascade: false }],
+        5 => vec![Command::Remove { task: id("c"), cascade: false }],
+        6 => vec![command("insert z"), command("insert z after c"), command("insert z before c")],
+        7 => vec![command("move c last"), command("move c after b")],
+        8 => vec![command(r#"edit c {"title":"C"}"#), command(r#"edit c {"title":"C"} reset"#)],
+        // Of the table's jobs it is this task that runs, or failed, or was stopped.
+        _ => vec![command("retry b")],
     }
 }
 
@@ -98,7 +103,27 @@ fn the_cells_lead_to_the_right_events() {
         (Column::Paused, "resume", "JobResumed"),
         (Column::Paused, "cancel", "CancelRequested; JobCancelled"),
         (Column::Paused, "remove b", "TaskRemoved b"),
-        (Column::Paused, "skip", "refused: which_task"),
+        (Column::Paused, "skip", "TaskSkipped b"),
+        (Column::Running, "insert z", "TaskInserted z"),
+        (Column::Running, "insert z first", "refused: task_is_settled"),
+        (Column::Running, "insert z before b", "refused: task_is_settled"),
+        (Column::Running, "insert c", ""),
+        (Column::Running, "insert c*3", "refused: task_exists"),
+        (Column::Running, "move b last", "refused: task_is_live"),
+        (Column::Running, "move a last", "refused: task_is_settled"),
+        (Column::Running, "move nobody last", "refused: no_such_task"),
+        (Column::Running, r#"edit b {"title":"B"}"#, "refused: task_is_live"),
+        (Column::Running, "retry b", ""),
+        (Column::Running, "retry c", "refused: nothing_to_retry"),
+        (Column::Running, "retry a", "refused: task_is_settled"),
+        (Column::Paused, "retry b", ""),
+        (Column::Paused, "move c before b", "TaskMoved c"),
+        (Column::Failed, "retry b", "JobReopened"),
+        (Column::Failed, "retry c", "JobReopened"),
+        (Column::Failed, "insert z after a", "TaskInserted z"),
+        (Column::Failed, r#"edit b {"on_failure":"continue"}"#, "TaskEdited b"),
+        (Column::Cancelled, "retry b", "JobReopened"),
+        (Column::Cancelled, "insert z", "TaskInserted z"),
         (Column::Failed, "execute", "JobReopened"),
         (Column::Failed, "execute held", "JobReopened"),
         (Column::Failed, "cancel", "JobCancelled"),

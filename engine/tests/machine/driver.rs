@@ -3,19 +3,22 @@
 use std::time::Duration;
 
 use annals_engine::job::{
-    Command, Effect, Input, JobStatus, LogSize, LossRule, Outcome, PauseMode, Report, Task,
+    Command, Effect, Input, JobStatus, LogSize, LossRule, Outcome, PauseMode, Place, Report, Task,
     TaskNumber, TaskStatus, ValueDigest, Wait,
 };
 use annals_tasks_sdk::{Done, Exit, Payload, TaskError, TaskId, Timestamp};
 
 use crate::dsl::id;
-use crate::plans::name;
+use crate::plans::{Sketch, name, place};
 use crate::walk::Walk;
+
+/// No plan grows further.
+const MOST_TASKS: usize = 18;
 
 impl Walk {
     pub(crate) fn command(&mut self) -> Command {
         let cascade = self.rng.u8(..4) == 0;
-        match self.rng.u8(..13) {
+        match self.rng.u8(..19) {
             0 | 1 => Command::Execute { paused: self.rng.u8(..3) == 0 },
             2 => Command::Pause { mode: PauseMode::Drain },
             3 => Command::Pause { mode: PauseMode::Interrupt },
@@ -26,8 +29,33 @@ impl Walk {
                 let output = (self.rng.u8(..4) == 0).then(|| self.any_output());
                 Command::Skip { task, output, cascade }
             }
-            _ => Command::Remove { task: id(&self.any_name()), cascade },
+            11 | 12 => Command::Remove { task: id(&self.any_name()), cascade },
+            13 => self.insert(),
+            14 => Command::Move { task: id(&self.any_name()), place: self.any_place() },
+            15 | 16 => self.edit(),
+            _ => Command::Retry { task: id(&self.any_name()) },
         }
+    }
+
+    fn insert(&mut self) -> Command {
+        let len = self.oracle.tasks.len();
+        // Mostly a new one, as long as there is room.
+        let new = len < MOST_TASKS && self.rng.u8(..8) > 0;
+        let at = if new { len } else { self.rng.usize(..len) };
+        let task = Box::new(Sketch::any(&mut self.rng, len).spec(at));
+        let needed_by = if self.rng.u8(..3) == 0 { vec![id(&self.any_name())] } else { vec![] };
+        Command::Insert { task, place: self.any_place(), needed_by }
+    }
+
+    fn edit(&mut self) -> Command {
+        let sketch = Sketch::any(&mut self.rng, self.oracle.tasks.len());
+        let patch = sketch.patch(&mut self.rng, "noop");
+        Command::Edit { task: id(&self.any_name()), patch, reset: self.rng.bool() }
+    }
+
+    fn any_place(&mut self) -> Place {
+        let len = self.oracle.tasks.len();
+        place(&mut self.rng, len)
     }
 
     pub(crate) fn report(&mut self) -> Report {

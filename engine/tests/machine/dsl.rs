@@ -6,16 +6,19 @@
 //! or with a default) and `#code` (never retried). `@manual` waits for its start, `@out$x`
 //! makes the plan's output that of x.
 //!
+//! Commands on plans are `insert z<a before b by c,d`, `move a after b`, `edit a {JSON} reset` (JSON
+//! without spaces) and `retry a`; where no place is said it is the last.
+//!
 //! A history is a list of commands and reports, separated by `;`. A failure has a code, and after
 //! it `+90` (the next attempt is to wait that many seconds) and `~alias`: `fail a busy+90`.
 
 use annals_engine::job::{
     Command, Context, Effect, Event, Input, Job, LogSize, LossRule, Origin, Outcome, PauseMode,
-    Recorded, Report, StepError, Submitted, TaskNumber, ValueDigest, Wait, Waiting, begin, step,
-    submit,
+    Place, Recorded, Report, StepError, Submitted, TaskNumber, ValueDigest, Wait, Waiting, begin,
+    step, submit,
 };
 use annals_tasks_sdk::plan::{Backoff, Limits, OnFailure, OnLost, Plan, PolicyFields, Retry};
-use annals_tasks_sdk::plan::{Policy, Start, TaskSpec};
+use annals_tasks_sdk::plan::{Policy, Start, TaskPatch, TaskSpec};
 use annals_tasks_sdk::{Done, Exit, JobId, KindName, Payload, TaskError, TaskId, Timestamp};
 use std::time::Duration;
 
@@ -101,6 +104,52 @@ fn task(word: &str) -> TaskSpec {
     spec
 }
 
+/// The command that a line says.
+pub(crate) fn command(line: &str) -> Command {
+    asked(line).unwrap_or_else(|| panic!("{line} is no command"))
+}
+
+fn asked(line: &str) -> Option<Command> {
+    let mut words = line.split_whitespace();
+    let verb = words.next()?;
+    let name = words.next();
+    let rest: Vec<&str> = words.collect();
+    let cascade = rest.contains(&"cascade");
+    let output = rest.iter().find_map(|word| word.strip_prefix('='));
+    let output = output.map(|text| Payload::parse(text).unwrap());
+    Some(match verb {
+        "execute" => Command::Execute { paused: name == Some("held") },
+        "pause" => Command::Pause { mode: PauseMode::Drain },
+        "interrupt" => Command::Pause { mode: PauseMode::Interrupt },
+        "resume" => Command::Resume,
+        "cancel" => Command::Cancel,
+        "skip" => Command::Skip { task: name.map(id), output, cascade },
+        "remove" => Command::Remove { task: id(name?), cascade },
+        "insert" => {
+            let by = rest.iter().position(|&word| word == "by");
+            let needed_by = by.map_or("", |by| rest[by + 1]).split(',');
+            let needed_by = needed_by.filter(|name| !name.is_empty()).map(id).collect();
+            Command::Insert { task: Box::new(task(name?)), place: place(&rest), needed_by }
+        }
+        "move" => Command::Move { task: id(name?), place: place(&rest) },
+        "edit" => {
+            let patch = TaskPatch::from_json(rest[0], &Limits::default()).unwrap();
+            Command::Edit { task: id(name?), patch, reset: rest.contains(&"reset") }
+        }
+        "retry" => Command::Retry { task: id(name?) },
+        _ => return None,
+    })
+}
+
+fn place(words: &[&str]) -> Place {
+    match words {
+        ["first", ..] => Place::First,
+        ["before", name, ..] => Place::Before(id(name)),
+        ["after", name, ..] => Place::After(id(name)),
+        _ => Place::Last,
+    }
+}
+
 /// A job, its history, and a clock in seconds.
 pub(crate) struct World {
     pub(crate) job: Job,
@@ -162,26 +211,15 @@ impl World {
     }
 
     fn input(&self, line: &str) -> Input {
+        if let Some(command) = asked(line) {
+            return command.into();
+        }
         let mut words = line.split_whitespace();
-        let verb = words.next().unwrap();
-        let name = words.next();
-        let rest: Vec<&str> = words.collect();
-        let cascade = rest.contains(&"cascade");
-        let output = rest.iter().find_map(|word| word.strip_prefix('='));
-        let output = output.map(|text| Payload::parse(text).unwrap());
-        let command = match verb {
-            "execute" => Command::Execute { paused: name == Some("held") },
-            "pause" => Command::Pause { mode: PauseMode::Drain },
-            "interrupt" => Command::Pause { mode: PauseMode::Interrupt },
-            "resume" => Command::Resume,
-            "cancel" => Command::Cancel,
-            "skip" => Command::Skip { task: name.map(id), output, cascade },
-            "remove" => Command::Remove { task: id(name.unwrap()), cascade },
-            "tick" => return Report::Tick.into(),
-            "recover" => return Report::Recover.into(),
-            _ => return self.report(verb, name.unwrap(), rest.first().copied()).into(),
-        };
-        command.into()
+        match (words.next().unwrap(), words.next()) {
+            ("tick", _) => Report::Tick.into(),
+            ("recover", _) => Report::Recover.into(),
+            (verb, name) => self.report(verb, name.unwrap(), words.next()).into(),
+        }
     }
 
     fn report(&self, verb: &str, name: &str, argument: Option<&str>) -> Report {
@@ -244,6 +282,9 @@ impl World {
             Event::TaskSkipped { task, .. }
             | Event::SkipRequested { task, .. }
             | Event::TaskRemoved { task }
+            | Event::TaskInserted { task, .. }
+            | Event::TaskMoved { task, .. }
+            | Event::TaskEdited { task, .. }
             | Event::TaskWaiting { task, .. } => format!("{name} {}", of(task)),
             _ => name.to_owned(),
         }

@@ -4,6 +4,7 @@
 
 mod answers;
 mod asked;
+mod changes;
 mod compare;
 mod damage;
 mod driver;
@@ -20,3 +21,4 @@ mod small;
 mod speed;
 mod table;
 mod walk;
+mod wanted;

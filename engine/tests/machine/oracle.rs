@@ -51,7 +51,7 @@ pub(crate) struct Known {
     pub(crate) wants_consent: bool,
 }
 
-const NEW: Known = Known {
+pub(crate) const NEW: Known = Known {
     status: TaskStatus::Pending,
     attempts: 0,
     life: Life::None,
@@ -69,6 +69,8 @@ const NEW: Known = Known {
 pub(crate) struct Oracle {
     pub(crate) draft: Draft,
     pub(crate) tasks: Vec<Known>,
+    /// Tasks in the order of the plan.
+    pub(crate) order: Vec<usize>,
     pub(crate) status: JobStatus,
     pub(crate) intent: Option<Intent>,
     /// What the failure that is being reported asks for, which no event says.
@@ -76,16 +78,18 @@ pub(crate) struct Oracle {
     pub(crate) started: bool,
     seq: u64,
     time: i64,
+    /// Whether a command begins with the event.
+    leads: bool,
     settled: Vec<bool>,
 }
 
 impl Oracle {
     pub(crate) fn new(draft: Draft) -> Self {
         let len = draft.tasks.len();
-        let (tasks, settled) = (vec![NEW; len], vec![false; len]);
+        let (tasks, settled, order) = (vec![NEW; len], vec![false; len], (0..len).collect());
         let (status, intent) = (JobStatus::Pending, None);
-        let (asked, started, seq, time) = (Asked::default(), false, 0, i64::MIN);
-        Self { draft, tasks, status, intent, asked, started, seq, time, settled }
+        let (asked, started, seq, time, leads) = (Asked::default(), false, 0, i64::MIN, false);
+        Self { draft, tasks, order, status, intent, asked, started, seq, time, leads, settled }
     }
 
     fn sketch(&self, at: usize) -> &Sketch {
@@ -94,14 +98,12 @@ impl Oracle {
 
     /// What a task directly needs, removed ones passed over where its place says so.
     pub(crate) fn needs(&self, at: usize) -> Vec<usize> {
-        match &self.sketch(at).needs {
-            Some(needs) => needs.clone(),
-            None => (0..at)
-                .rev()
-                .find(|&before| self.tasks[before].status != TaskStatus::Removed)
-                .into_iter()
-                .collect(),
+        if let Some(needs) = &self.sketch(at).needs {
+            return needs.clone();
         }
+        let before = self.order.iter().take_while(|&&other| other != at);
+        let present = |&&other: &&usize| self.tasks[other].status != TaskStatus::Removed;
+        before.filter(present).last().into_iter().copied().collect()
     }
 
     /// What a task needs, directly or through others.
@@ -164,7 +166,7 @@ impl Oracle {
         assert_eq!(next.seq, self.seq + 1, "a seq has no gap");
         let time = next.time.as_millis();
         assert!(time >= self.time, "no event is before its predecessor");
-        (self.seq, self.time) = (next.seq, time);
+        (self.seq, self.time, self.leads) = (next.seq, time, next.leads);
         let ended = self.status.is_ended();
         if ended {
             let (plan_only, reopens) =
@@ -173,11 +175,15 @@ impl Oracle {
         }
         self.take_in_of_job(&next.event);
         self.take_in_of_task(&next.event);
+        if is_change(&next.event) {
+            self.change(&next.event);
+        }
         self.keeps_what_is_settled();
     }
 
     fn is_plan_only(&self, event: &Event) -> bool {
         let edit = matches!(event, Event::TaskSkipped { .. } | Event::TaskRemoved { .. });
+        let edit = edit || is_change(event);
         edit && self.status != JobStatus::Completed
     }
 
@@ -191,6 +197,7 @@ impl Oracle {
 
     fn keeps_what_is_settled(&mut self) {
         let settled = self.settled();
+        self.settled.resize(settled.len(), false);
         for (at, (&before, &now)) in self.settled.iter().zip(&settled).enumerate() {
             assert!(now || !before, "task t{at} is no longer settled");
         }
@@ -376,6 +383,8 @@ impl Oracle {
                 assert!(
                     !self.settled[at] && !known.is_live() && known.status != TaskStatus::Removed
                 );
+                // It hands on what it needed, wherever it stands from now on.
+                self.draft.tasks[at].needs = Some(self.needs(at));
                 self.tasks[at].closes(TaskStatus::Removed, None);
             }
             _ => {}
@@ -415,6 +424,9 @@ impl Oracle {
 
     fn retries(&mut self, task: TaskNumber, due: i64) {
         let at = index(task);
+        if self.leads {
+            return self.tries_again(at, due);
+        }
         assert!(self.status == JobStatus::Running && self.intent != Some(Intent::Cancel));
         let max_attempts = self.sketch(at).max_attempts;
         let (time, known) = (self.time, &mut self.tasks[at]);
@@ -444,7 +456,7 @@ impl Oracle {
             "lost" => assert!(known.wants_consent),
             "missing_output" | "bad" | "bad_request" => {}
             _ => {
-                let used_up = known.failures == max_attempts;
+                let used_up = known.failures >= max_attempts;
                 assert!(known.last == Last::FinalFailure || used_up, "budget is left");
             }
         }
@@ -469,6 +481,11 @@ impl Known {
         (self.status, self.being_skipped) = (status, false);
         (self.waits, self.output) = (None, output);
     }
+}
+
+/// Whether the plan says something else afterwards.
+fn is_change(event: &Event) -> bool {
+    matches!(event, Event::TaskInserted { .. } | Event::TaskMoved { .. } | Event::TaskEdited { .. })
 }
 
 pub(crate) fn index(task: TaskNumber) -> usize {

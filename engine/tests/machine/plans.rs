@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use annals_engine::job::Place;
 use annals_tasks_sdk::plan::{Backoff, OnFailure, OnLost, Plan, Policy, PolicyFields, Retry};
-use annals_tasks_sdk::plan::{Start, TaskSpec};
-use annals_tasks_sdk::{KindName, Payload};
+use annals_tasks_sdk::plan::{Limits, Reference, Start, TaskPatch, TaskSpec, references};
+use annals_tasks_sdk::{KindName, Payload, TaskId};
 use fastrand::Rng;
 
 use crate::dsl::id;
@@ -121,7 +122,56 @@ impl Draft {
 }
 
 impl Sketch {
-    fn spec(&self, at: usize) -> TaskSpec {
+    /// What a plan says of a task, read back. Needs of nobody are left out.
+    pub(crate) fn of(spec: &TaskSpec) -> Self {
+        let index = |name: &str| name.strip_prefix('t').unwrap().parse::<usize>().unwrap();
+        let taken = references(&spec.input).unwrap().into_iter().filter_map(|found| {
+            let Reference::Output { task, default, .. } = found.reference else { return None };
+            Some((index(task.as_str()), default.is_some()))
+        });
+        let needs = |needs: &[TaskId]| needs.iter().map(|need| index(need.as_str())).collect();
+        Self {
+            needs: spec.needs.as_deref().map(needs),
+            takes: taken.collect(),
+            on_failure: spec.policy.on_failure,
+            on_lost: spec.policy.on_lost,
+            max_attempts: spec.policy.retry.max_attempts,
+            sleeps: spec.kind.as_str() == "sleep",
+        }
+    }
+
+    /// A task for a plan of so many tasks, which may well not fit.
+    pub(crate) fn any(rng: &mut Rng, len: usize) -> Self {
+        let mut sketch = sketches(rng).swap_remove(0);
+        let some = |rng: &mut Rng| (0..len).filter(|_| rng.usize(..=len) == 0).collect::<Vec<_>>();
+        sketch.needs = (rng.u8(..3) == 0).then(|| some(rng));
+        sketch.takes = if rng.u8(..3) == 0 {
+            some(rng).into_iter().map(|from| (from, rng.bool())).collect()
+        } else {
+            Vec::new()
+        };
+        sketch
+    }
+
+    /// Some of its fields, for another task; others left out. A kind among them is `noop`,
+    /// `sleep`, or `other` in place of the former.
+    pub(crate) fn patch(&self, rng: &mut Rng, other: &str) -> TaskPatch {
+        let spec = self.spec(0).to_json().as_str().replace(r#""noop""#, &format!("{other:?}"));
+        let fields: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(&spec).unwrap();
+        let some = fields.into_iter().filter(|(name, _)| name != "id" && rng.bool());
+        let mut patch: serde_json::Map<_, _> = some.collect();
+        for left_out in ["needs", "input", "on_failure"] {
+            if rng.u8(..4) == 0 {
+                patch.entry(left_out).or_insert(serde_json::Value::Null);
+            }
+        }
+        patch.entry("title").or_insert(rng.u8(..).to_string().into());
+        let patch = serde_json::Value::from(patch).to_string();
+        TaskPatch::from_json(&patch, &Limits::default()).unwrap()
+    }
+
+    pub(crate) fn spec(&self, at: usize) -> TaskSpec {
         let kind = KindName::new(if self.sleeps { "sleep" } else { "noop" }).unwrap();
         let mut spec = TaskSpec::new(id(&name(at)), kind);
         spec.needs =
@@ -142,6 +192,17 @@ impl Sketch {
         let fields = PolicyFields { retry, on_failure, on_lost, ..PolicyFields::default() };
         spec.policy = Policy::new(fields);
         spec
+    }
+}
+
+/// A place in a plan of so many tasks, or one too many.
+pub(crate) fn place(rng: &mut Rng, len: usize) -> Place {
+    let other = id(&name(rng.usize(..=len)));
+    match rng.u8(..6) {
+        0 => Place::First,
+        1 | 2 => Place::Before(other),
+        3 | 4 => Place::After(other),
+        _ => Place::Last,
     }
 }
 

@@ -57,13 +57,17 @@ pub(crate) enum Cell {
 use Cell::{Acts, Free, Idle, No};
 
 /// The commands without arguments, and the edits, by the columns of [`Column::ALL`].
-pub(crate) const TABLE: [(&str, [Cell; 8]); 6] = [
+pub(crate) const TABLE: [(&str, [Cell; 8]); 10] = [
     ("execute", [Acts, Idle, No, No, No, Idle, Acts, Acts]),
     ("pause", [Acts, Acts, Free, Idle, No, No, No, No]),
     ("resume", [Idle, Idle, Acts, Acts, No, No, No, No]),
     ("cancel", [Acts, Acts, Acts, Acts, Idle, No, Acts, Idle]),
     ("skip", [Free, Free, Free, Free, No, No, Free, Free]),
     ("remove", [Free, Free, Free, Free, No, No, Free, Free]),
+    ("insert", [Free, Free, Free, Free, No, No, Free, Free]),
+    ("move", [Free, Free, Free, Free, No, No, Free, Free]),
+    ("edit", [Free, Free, Free, Free, No, No, Free, Free]),
+    ("retry", [No, Free, Free, Free, No, No, Free, Free]),
 ];
 
 /// The cell of a command.
@@ -80,6 +84,10 @@ pub(crate) fn row(command: &Command) -> usize {
         Command::Cancel => 3,
         Command::Skip { .. } => 4,
         Command::Remove { .. } => 5,
+        Command::Insert { .. } => 6,
+        Command::Move { .. } => 7,
+        Command::Edit { .. } => 8,
+        Command::Retry { .. } => 9,
         other => panic!("{other:?} has no row"),
     }
 }

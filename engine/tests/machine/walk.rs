@@ -43,6 +43,7 @@ use crate::edits::Edit;
 use crate::oracle::Oracle;
 use crate::plans::{Draft, draft};
 use crate::table::{Cell, Column, TABLE, cell, row};
+use crate::wanted::Change;
 
 const COMMANDS: u64 = 100_000;
 const FIRST_SEED: u64 = 1;
@@ -70,6 +71,9 @@ const WORDS: &[&str] = &[
     "TaskFailed",
     "TaskSkipped",
     "TaskRemoved",
+    "TaskInserted",
+    "TaskMoved",
+    "TaskEdited",
     "CheckpointSaved",
     "error",
     "timed_out",
@@ -84,6 +88,9 @@ const WORDS: &[&str] = &[
     "output_is_taken",
     "would_be_a_circle",
     "would_lose_order",
+    "task_exists",
+    "invalid_task",
+    "nothing_to_retry",
 ];
 
 /// One job and all that watches it.
@@ -225,6 +232,7 @@ impl Walk {
         self.seen.extend(command.map(|command| (row(command), column)));
         let told = format!("{input:?}");
         let edit = command.and_then(Edit::of);
+        let change = command.and_then(|command| Change::of(command, &self.oracle));
         self.oracle.asked = Asked::by(&input);
         let cx = context(&mut self.rng, self.now);
         let dry = (self.rng.u8(..16) == 0).then(|| self.live.clone());
@@ -246,6 +254,9 @@ impl Walk {
         if let Some(edit) = edit.filter(|_| cell == Some(Cell::Free)) {
             edit.check(&self.oracle, &answer);
         }
+        if let Some(change) = change.filter(|_| cell == Some(Cell::Free)) {
+            change.check(&self.oracle, &answer);
+        }
         self.follow(&answer, cell.is_some());
         if let (Some(mut dry), Ok(events)) = (dry, &answer) {
             // A dry run is a step on a copy: taking its events in again gives the same.
@@ -263,7 +274,7 @@ impl Walk {
             self.replayed.evolve(event).unwrap();
             self.oracle.take_in(event);
             compare::after_event(&self.replayed, &self.oracle, self.now);
-            if matches!(event.event, Event::TaskRemoved { .. }) {
+            if changes_needs(&event.event) {
                 compare::needs(&self.replayed, &self.oracle);
             }
         }
@@ -287,6 +298,16 @@ impl Walk {
             Err(refusal) => count(refusal.code),
         }
     }
+}
+
+fn changes_needs(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::TaskRemoved { .. }
+            | Event::TaskInserted { .. }
+            | Event::TaskMoved { .. }
+            | Event::TaskEdited { .. }
+    )
 }
 
 fn print(command: &str, answer: &Result<Vec<Recorded>, Rejection>) {

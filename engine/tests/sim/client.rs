@@ -92,10 +92,13 @@ impl World {
         match self.rng.u8(..20) {
             0..12 => {
                 let dry_run = self.rng.u8(..12) == 0;
-                let seq = self.witness.jobs[&job].job.seq();
+                let (seq, len) = {
+                    let job = &self.witness.jobs[&job].job;
+                    (job.seq(), job.tasks().len())
+                };
                 let seq = (self.rng.u8(..8) == 0).then_some(seq);
                 let on = On { key: key.filter(|_| !dry_run), seq, dry_run };
-                Request::Command { job, wish: Wish::any(&mut self.rng), on }
+                Request::Command { job, wish: Wish::any(&mut self.rng, len), on }
             }
             12..15 => Request::Snapshot(job),
             15 => Request::Changed(job, self.witness.jobs[&job].job.seq()),

@@ -35,6 +35,8 @@
 #[expect(dead_code, reason = "the machine's walks use it all")]
 #[path = "../machine/asked.rs"]
 mod asked;
+#[path = "../machine/changes.rs"]
+mod changes;
 mod client;
 mod clock;
 #[expect(dead_code, reason = "the machine's walks use it all")]

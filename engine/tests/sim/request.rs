@@ -8,11 +8,15 @@ use annals_engine::runtime::{
     Accepted, Answer, CommandError, EngineError, JobError, LogPage, Logged, Snapshot, SubmitError,
 };
 use annals_engine::{Ask, Engine, Submission};
-use annals_tasks_sdk::{JobId, Payload};
+use annals_tasks_sdk::{JobId, KindName, Payload};
 use fastrand::Rng;
 
 use crate::dsl::id;
-use crate::plans::name;
+use crate::plans::{Sketch, name, place};
+use crate::tasks::KIND;
+
+/// No plan grows further.
+const MOST_TASKS: usize = 18;
 
 /// What is asked for. Equal ones with one key are one request that is repeated.
 #[derive(Debug, Clone)]
@@ -51,18 +55,46 @@ pub(crate) struct On {
 /// What is wanted of a job; commands themselves cannot be copied.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wish {
-    Execute { held: bool },
-    Pause { interrupt: bool },
+    Execute {
+        held: bool,
+    },
+    Pause {
+        interrupt: bool,
+    },
     Resume,
     Cancel,
-    Skip { task: Option<usize>, output: bool, cascade: bool },
-    Remove { task: usize, cascade: bool },
+    Skip {
+        task: Option<usize>,
+        output: bool,
+        cascade: bool,
+    },
+    Remove {
+        task: usize,
+        cascade: bool,
+    },
+    /// The seeds say what is inserted, where, and what is edited.
+    Insert {
+        task: usize,
+        seed: u64,
+    },
+    Move {
+        task: usize,
+        seed: u64,
+    },
+    Edit {
+        task: usize,
+        seed: u64,
+    },
+    Retry {
+        task: usize,
+    },
 }
 
 impl Wish {
-    pub(crate) fn any(rng: &mut Rng) -> Self {
-        let (task, cascade) = (rng.usize(..13), rng.u8(..4) == 0);
-        match rng.u8(..14) {
+    /// For a job of so many tasks.
+    pub(crate) fn any(rng: &mut Rng, len: usize) -> Self {
+        let (task, cascade, seed) = (rng.usize(..=len), rng.u8(..4) == 0, rng.u64(..));
+        match rng.u8(..20) {
             0 | 1 => Self::Execute { held: rng.u8(..3) == 0 },
             2 => Self::Pause { interrupt: false },
             3 => Self::Pause { interrupt: true },
@@ -72,7 +104,11 @@ impl Wish {
                 let task = (rng.u8(..3) > 0).then_some(task);
                 Self::Skip { task, output: rng.bool(), cascade }
             }
-            _ => Self::Remove { task, cascade },
+            12 | 13 => Self::Remove { task, cascade },
+            14 if len < MOST_TASKS => Self::Insert { task: len, seed },
+            14 | 15 => Self::Move { task, seed },
+            16 | 17 => Self::Edit { task, seed },
+            _ => Self::Retry { task },
         }
     }
 
@@ -89,8 +125,28 @@ impl Wish {
                 Command::Skip { task, output, cascade }
             }
             Self::Remove { task, cascade } => Command::Remove { task: id(&name(task)), cascade },
+            Self::Insert { task, seed } => insert(task, &mut Rng::with_seed(seed)),
+            Self::Move { task, seed } => {
+                let place = place(&mut Rng::with_seed(seed), task + 3);
+                Command::Move { task: id(&name(task)), place }
+            }
+            Self::Edit { task, seed } => edit(task, &mut Rng::with_seed(seed)),
+            Self::Retry { task } => Command::Retry { task: id(&name(task)) },
         }
     }
+}
+
+fn insert(at: usize, rng: &mut Rng) -> Command {
+    let sketch = Sketch { sleeps: false, ..Sketch::any(rng, at) };
+    let mut spec = sketch.spec(at);
+    spec.kind = KindName::new(KIND).expect("a name");
+    let needed_by = if rng.u8(..3) == 0 { vec![id(&name(rng.usize(..at)))] } else { Vec::new() };
+    Command::Insert { task: Box::new(spec), place: place(rng, at), needed_by }
+}
+
+fn edit(at: usize, rng: &mut Rng) -> Command {
+    let sketch = Sketch { sleeps: false, ..Sketch::any(rng, at + 1) };
+    Command::Edit { task: id(&name(at)), patch: sketch.patch(rng, KIND), reset: rng.bool() }
 }
 
 impl Request {

@@ -56,7 +56,10 @@ impl World {
             }
             let calm = *self.calm.borrow();
             let anew = !life.is_sound() || (!life.goes_on() && self.rng.u8(..32) == 0);
-            if anew && !calm {
+            // A fault of the time before may be noticed only now.
+            let ends = !matches!(life.stage, Stage::Running | Stage::Resuming(_));
+            let is_hurt = !life.is_sound() && !ends && self.disk.struck() > 0;
+            if (anew && !calm) || is_hurt {
                 all.push((Action::Anew, 1));
             }
         }

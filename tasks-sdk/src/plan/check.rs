@@ -7,7 +7,7 @@ use super::dataflow::data;
 use super::fault::Faults;
 use super::order::Order;
 use super::read::Unread;
-use super::{Backoff, Limits, Plan, PolicyFields, Retry};
+use super::{Backoff, Limits, Plan, PolicyFields, Retry, TaskSpec};
 use crate::Payload;
 use crate::duration::DURATION_MAX;
 use crate::near::hint;
@@ -43,15 +43,24 @@ pub(super) fn plan(plan: &Plan, unread: &Unread, limits: &Limits, faults: &mut F
         if faults.is_full() {
             return;
         }
-        let pointer = || format!("/tasks/{index}/input");
-        payload(&task.input, pointer, "the input", limits, faults);
-        if !task.policy.is_default() {
-            policy(&task.policy, &format!("/tasks/{index}"), faults);
-        }
+        alone(task, || format!("/tasks/{index}"), limits, faults);
     }
     let ids = Ids::of(plan, unread, faults);
     let order = Order::of(plan, unread, &ids, faults);
     data(plan, unread, &ids, &order, faults);
+}
+
+/// What a task must be whatever is around it.
+pub(super) fn alone(
+    task: &TaskSpec,
+    place: impl Fn() -> String,
+    limits: &Limits,
+    faults: &mut Faults,
+) {
+    payload(&task.input, || place() + "/input", "the input", limits, faults);
+    if !task.policy.is_default() {
+        policy(&task.policy, &place(), faults);
+    }
 }
 
 /// The positions of tasks by their ids.

@@ -4,7 +4,7 @@ use super::check::Ids;
 use super::fault::Faults;
 use super::order::Order;
 use super::read::Unread;
-use super::{Found, Plan, Reference, references};
+use super::{Found, Plan, Reference, TaskSpec, references};
 use crate::Payload;
 use crate::json::Tree;
 
@@ -82,15 +82,32 @@ fn check(
             }
             position
         }
-        Reference::Input { pointer: part, default } => {
-            let missing = input.is_some_and(|input| input.find(part).is_none());
-            if missing && default.is_none() {
-                let detail =
-                    format!("the plan's input has nothing at {part:?}, and there is no default");
-                faults.add(pointer, detail);
-            }
+        Reference::Input { .. } => {
+            check_input(reference, pointer, input, faults);
             None
         }
+    }
+}
+
+fn check_input(
+    reference: &Reference,
+    pointer: &str,
+    input: Option<&Tree<'_>>,
+    faults: &mut Faults,
+) {
+    let Reference::Input { pointer: part, default } = reference else { return };
+    if default.is_none() && input.is_some_and(|input| input.find(part).is_none()) {
+        let detail = format!("the plan's input has nothing at {part:?}, and there is no default");
+        faults.add(pointer, detail);
+    }
+}
+
+/// What can be said of a task's references without the tasks around it.
+pub(super) fn alone(spec: &TaskSpec, input: &Payload, faults: &mut Faults) {
+    let mut tree = None;
+    for Found { pointer, reference } in found(&spec.input, || "/input".into(), faults) {
+        let input = tree.get_or_insert_with(|| Tree::new(input.as_str()));
+        check_input(&reference, &pointer, Some(input), faults);
     }
 }
 

@@ -48,6 +48,11 @@ impl<'a> Fields<'a> {
         Some(Self { pointer: pointer.into(), members })
     }
 
+    /// Every field with its text.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&str, &'a str)> {
+        self.members.iter().map(|(name, text)| (name.as_str(), *text))
+    }
+
     /// The text of a field as it stands, `null` included.
     pub(super) fn raw(&self, name: &str) -> Option<&'a str> {
         self.members.iter().find(|(key, _)| key == name).map(|(_, text)| *text)

@@ -9,6 +9,7 @@ pub(crate) mod fault;
 mod fields;
 mod limits;
 mod order;
+mod patch;
 mod policy;
 mod read;
 mod read_policy;
@@ -26,6 +27,7 @@ use read::Unread;
 
 pub use fault::{PlanError, PlanErrors};
 pub use limits::Limits;
+pub use patch::TaskPatch;
 pub use policy::{Backoff, OnFailure, OnLost, Policy, PolicyFields, Retry};
 pub use reference::{
     Found, Reference, Unresolved, references, resolve, resolve_within, resolves_within,
@@ -145,5 +147,37 @@ impl TaskSpec {
     pub fn new(id: TaskId, kind: KindName) -> Self {
         let (title, input, needs) = (None, Payload::NULL, None);
         Self { id, title, kind, input, needs, policy: Policy::default() }
+    }
+
+    /// Reads a task that is no part of a plan yet, such as one that is to be inserted, and checks
+    /// what can be checked of it alone; every fault is listed with its place.
+    ///
+    /// ```
+    /// use annals_tasks_sdk::plan::{Limits, TaskSpec};
+    /// let text = r#"{"id": "report", "kind": "http", "timeout": "30 sec"}"#;
+    /// let errors = TaskSpec::from_json(text, &Limits::default()).unwrap_err();
+    /// assert_eq!(errors.0[0].pointer, "/timeout");
+    /// ```
+    pub fn from_json(text: &str, limits: &Limits) -> Result<Self, PlanErrors> {
+        let mut faults = Faults::default();
+        let spec = read::task(text, "", &mut faults).spec;
+        check::alone(&spec, String::new, limits, &mut faults);
+        faults.finish()?;
+        Ok(spec)
+    }
+
+    /// Checks what can be checked of a task alone: sizes, times, the form of its references, and
+    /// that its `$input` references find something in the `input` of its job. What it needs, and
+    /// whose outputs it takes, is for the job to check.
+    pub fn check(&self, input: &Payload, limits: &Limits) -> Result<(), PlanErrors> {
+        let mut faults = Faults::default();
+        check::alone(self, String::new, limits, &mut faults);
+        dataflow::alone(self, input, &mut faults);
+        faults.finish()
+    }
+
+    /// The task as JSON, as it stands in [`Plan::to_json`].
+    pub fn to_json(&self) -> Payload {
+        Payload::trusted(&write::task(self))
     }
 }

@@ -25,7 +25,7 @@ const PLAN: Known = Known {
     ],
 };
 
-const TASK: Known = Known {
+pub(super) const TASK: Known = Known {
     what: "a task",
     fields: &[
         "id",
@@ -101,7 +101,11 @@ fn tasks(
         if faults.is_full() {
             break;
         }
-        tasks.push(task(text, index, unread, faults));
+        let Lone { spec, id_is_unread, needs_are_unread } =
+            task(text, &json::join("/tasks", &index.to_string()), faults);
+        unread.ids.extend(id_is_unread.then_some(index));
+        unread.needs.extend(needs_are_unread.then_some(index));
+        tasks.push(spec);
     }
     Some(tasks)
 }
@@ -143,33 +147,34 @@ fn payload(fields: &Fields<'_>, name: &str, faults: &mut Faults) -> Option<Paylo
     }
 }
 
-fn task(text: &str, index: usize, unread: &mut Unread, faults: &mut Faults) -> TaskSpec {
-    let pointer = json::join("/tasks", &index.to_string());
-    let Some(fields) = Fields::read(text, &pointer, &TASK, faults) else {
-        unread.ids.push(index);
-        unread.needs.push(index);
-        return TaskSpec::new(stand_in_id(), stand_in_kind());
+/// A task as far as it could be read.
+pub(super) struct Lone {
+    pub(super) spec: TaskSpec,
+    id_is_unread: bool,
+    needs_are_unread: bool,
+}
+
+/// Reads a task that stands at `pointer`.
+pub(super) fn task(text: &str, pointer: &str, faults: &mut Faults) -> Lone {
+    let Some(fields) = Fields::read(text, pointer, &TASK, faults) else {
+        let spec = TaskSpec::new(stand_in_id(), stand_in_kind());
+        return Lone { spec, id_is_unread: true, needs_are_unread: true };
     };
     let id = name(&fields, "id", TaskId::new, faults);
-    if id.is_none() {
-        unread.ids.push(index);
-    }
+    let id_is_unread = id.is_none();
     let kind = name(&fields, "kind", KindName::new, faults);
-    let needs = fields.raw("needs").and_then(|text| {
-        let needs = needs(&fields, text, faults);
-        if needs.is_none() {
-            unread.needs.push(index);
-        }
-        needs
-    });
-    TaskSpec {
+    let given = fields.raw("needs");
+    let needs = given.and_then(|text| needs(&fields, text, faults));
+    let needs_are_unread = given.is_some() && needs.is_none();
+    let spec = TaskSpec {
         id: id.unwrap_or_else(stand_in_id),
         title: fields.string("title", faults).map(Into::into),
         kind: kind.unwrap_or_else(stand_in_kind),
         input: payload(&fields, "input", faults).unwrap_or_default(),
         needs,
         policy: Policy::new(policy(&fields, faults)),
-    }
+    };
+    Lone { spec, id_is_unread, needs_are_unread }
 }
 
 fn name<T>(

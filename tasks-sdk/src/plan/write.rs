@@ -8,15 +8,15 @@ use crate::Payload;
 use crate::duration::format_duration;
 
 /// A JSON object that is being written.
-struct Object(String);
+pub(super) struct Object(String);
 
 impl Object {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self("{".into())
     }
 
     /// Adds a field whose value is JSON already.
-    fn raw(&mut self, name: &str, json: &str) {
+    pub(super) fn raw(&mut self, name: &str, json: &str) {
         if self.0.len() > 1 {
             self.0.push(',');
         }
@@ -29,7 +29,7 @@ impl Object {
         self.raw(name, &text(value));
     }
 
-    fn finish(mut self) -> String {
+    pub(super) fn finish(mut self) -> String {
         self.0.push('}');
         self.0
     }
@@ -66,7 +66,7 @@ pub(super) fn plan(plan: &Plan) -> Payload {
     Payload::trusted(&object.finish())
 }
 
-fn task(task: &TaskSpec) -> String {
+pub(super) fn task(task: &TaskSpec) -> String {
     let mut object = Object::new();
     object.field("id", &task.id);
     if let Some(title) = &task.title {

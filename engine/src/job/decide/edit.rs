@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use annals_tasks_sdk::{Payload, TaskId};
 
 use super::{allowed, refuse};
+use crate::job::draft::Draft;
 use crate::job::event::{Event, TaskNumber};
 use crate::job::references::Dependant;
 use crate::job::rejection::Rejection;
@@ -87,12 +88,12 @@ fn same(asked: Option<&Payload>, held: Option<&Payload>) -> bool {
 }
 
 /// Edits are for jobs that have something left to edit.
-fn may_edit(job: &Job, command: &str) -> Result<(), Rejection> {
+pub(super) fn may_edit(job: &Job, command: &str) -> Result<(), Rejection> {
     let over = matches!(job.intent, Some(Intent::Cancel | Intent::Fail));
     if over || job.status == JobStatus::Completed { Err(refuse(job, command, "")) } else { Ok(()) }
 }
 
-fn find<'a>(job: &'a Job, id: &TaskId) -> Result<(TaskNumber, &'a Task), Rejection> {
+pub(super) fn find<'a>(job: &'a Job, id: &TaskId) -> Result<(TaskNumber, &'a Task), Rejection> {
     let found = job.find(id.as_str()).and_then(|number| Some((number, job.task(number)?)));
     found.ok_or_else(|| {
         rejection(job, "no_such_task", format!("the job has no task {:?}", id.as_str()))
@@ -170,7 +171,7 @@ fn would_lose(job: &Job, chosen: TaskNumber, dependants: Vec<Dependant>, verb: &
 }
 
 /// Where the reference stands, for the end of a sentence; nothing where it is the whole.
-fn place(dependant: &Dependant) -> String {
+pub(super) fn place(dependant: &Dependant) -> String {
     let reference = &dependant.reference;
     if reference.is_empty() { String::new() } else { format!(" (at {reference})") }
 }
@@ -178,7 +179,9 @@ fn place(dependant: &Dependant) -> String {
 /// Removing tasks makes those after them need the task before them, which may need them in turn,
 /// and which may not need what the removed ones did.
 fn fits_together(job: &Job, removed: &BTreeSet<TaskNumber>) -> Result<(), Rejection> {
-    let without = job.needs_without(removed);
+    let draft = Draft::without(job, removed);
+    // No plan names a need anew by losing tasks.
+    let Ok(without) = draft.needs() else { return Ok(()) };
     if without.relinked.is_empty() {
         return Ok(());
     }
@@ -194,7 +197,7 @@ fn fits_together(job: &Job, removed: &BTreeSet<TaskNumber>) -> Result<(), Reject
     if !without.loses_order(job) {
         return Ok(());
     }
-    let dependants = job.out_of_order(&without, removed);
+    let dependants = job.out_of_order(&draft, &without);
     let Some(first) = dependants.first() else { return Ok(()) };
     let message = format!(
         "without it task {} would no longer need each task whose output it takes{}: skip it \
@@ -210,12 +213,12 @@ fn being_skipped(job: &Job, task: &Task) -> Rejection {
     rejection(job, "task_is_settled", message)
 }
 
-fn settled(job: &Job, task: &Task) -> Rejection {
+pub(super) fn settled(job: &Job, task: &Task) -> Rejection {
     let message = format!("task {} is {} and stays so", task.spec.id, task.status);
     rejection(job, "task_is_settled", message)
 }
 
-fn rejection(job: &Job, code: &'static str, message: String) -> Rejection {
+pub(super) fn rejection(job: &Job, code: &'static str, message: String) -> Rejection {
     let (status, allowed) = (job.status, allowed(job));
-    Rejection { code, message, status, allowed, dependants: Vec::new() }
+    Rejection { code, message, status, allowed, dependants: Vec::new(), errors: Vec::new() }
 }

@@ -1,11 +1,14 @@
 //! Decide: what a command or a report makes happen. A file per family; every arm answers.
 
+mod again;
+mod change;
 mod conclude;
 mod edit;
 mod lifecycle;
 mod report;
 mod submit;
 
+pub(crate) use change::invalid;
 pub use submit::submit;
 
 use annals_tasks_sdk::JobId;
@@ -23,12 +26,12 @@ use super::status::{Intent, JobStatus};
 /// refused.
 pub fn decide(job: &Job, input: impl Into<Input>, cx: &Context) -> Result<Vec<Event>, Rejection> {
     match input.into() {
-        Input::Command(command) => obey(job, command),
+        Input::Command(command) => obey(job, command, cx),
         Input::Report(report) => Ok(report::report(job, report, cx)),
     }
 }
 
-fn obey(job: &Job, command: Command) -> Result<Vec<Event>, Rejection> {
+fn obey(job: &Job, command: Command, cx: &Context) -> Result<Vec<Event>, Rejection> {
     match command {
         Command::Execute { paused } => lifecycle::execute(job, paused),
         Command::Pause { mode } => lifecycle::pause(job, mode),
@@ -38,6 +41,10 @@ fn obey(job: &Job, command: Command) -> Result<Vec<Event>, Rejection> {
             edit::skip(job, task.as_ref(), output.as_ref(), cascade)
         }
         Command::Remove { task, cascade } => edit::remove(job, &task, cascade),
+        Command::Insert { task, place, needed_by } => change::insert(job, task, &place, &needed_by),
+        Command::Move { task, place } => change::shift(job, &task, &place),
+        Command::Edit { task, patch, reset } => change::edit(job, &task, &patch, reset),
+        Command::Retry { task } => again::retry(job, &task, cx.now),
     }
 }
 
@@ -128,23 +135,23 @@ fn refuse(job: &Job, command: &str, advice: &str) -> Rejection {
         status: job.status,
         allowed: allowed(job),
         dependants: Vec::new(),
+        errors: Vec::new(),
     }
 }
 
 /// The commands that the job's status would let through now.
 fn allowed(job: &Job) -> Vec<&'static str> {
-    let words: &[&str] = match (job.status, job.intent) {
-        (_, Some(Intent::Cancel | Intent::Fail)) => &["cancel"],
-        (JobStatus::Pending | JobStatus::Running, None) => {
-            &["execute", "pause", "resume", "cancel", "skip", "remove"]
-        }
+    const EDITS: [&str; 6] = ["skip", "remove", "insert", "move", "edit", "retry"];
+    let (words, edits): (&[&str], &[&str]) = match (job.status, job.intent) {
+        (_, Some(Intent::Cancel | Intent::Fail)) => (&["cancel"], &[]),
+        // What never ran has nothing to try again.
+        (JobStatus::Pending, None) => (&["execute", "pause", "resume", "cancel"], &EDITS[..5]),
+        (JobStatus::Running, None) => (&["execute", "pause", "resume", "cancel"], &EDITS),
         (_, Some(Intent::Pause)) | (JobStatus::Paused, None) => {
-            &["pause", "resume", "cancel", "skip", "remove"]
+            (&["pause", "resume", "cancel"], &EDITS)
         }
-        (JobStatus::Completed, None) => &["execute"],
-        (JobStatus::Failed | JobStatus::Cancelled, None) => {
-            &["execute", "cancel", "skip", "remove"]
-        }
+        (JobStatus::Completed, None) => (&["execute"], &[]),
+        (JobStatus::Failed | JobStatus::Cancelled, None) => (&["execute", "cancel"], &EDITS),
     };
-    words.to_vec()
+    [words, edits].concat()
 }

@@ -166,7 +166,8 @@ fn fail(job: &Job, task: TaskNumber, error: Failure) -> Vec<Event> {
     events
 }
 
-fn pause(job: &Job) -> Option<Event> {
+/// What pauses the job, where it is not held already.
+pub(super) fn pause(job: &Job) -> Option<Event> {
     let open = job.status == JobStatus::Running && job.intent.is_none();
     open.then_some(Event::PauseRequested { mode: PauseMode::Drain })
 }

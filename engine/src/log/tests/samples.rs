@@ -148,12 +148,22 @@ fn task_events() -> Vec<Event> {
         Event::TaskSkipped { task, output: None },
         Event::TaskSkipped { task, output: Some(Payload::NULL) },
         Event::TaskRemoved { task },
+        inserted(None, &[]),
+        inserted(Some(TASK), &[TaskNumber(1), TaskNumber(300)]),
+        Event::TaskMoved { task, after: Some(TaskNumber(70_000)) },
+        Event::TaskMoved { task, after: None },
+        Event::TaskEdited { task, spec: Box::new(full_plan().tasks.remove(0)), reset: true },
         Event::CheckpointSaved {
             task,
             attempt: 2,
             value: ValueDigest { len: 5, hash: std::array::from_fn(|i| u8::try_from(i).unwrap()) },
         },
     ]
+}
+
+fn inserted(after: Option<TaskNumber>, needed_by: &[TaskNumber]) -> Event {
+    let spec = Box::new(full_plan().tasks.remove(1));
+    Event::TaskInserted { task: TaskNumber(4), spec, after, needed_by: needed_by.into() }
 }
 
 /// A row of the views in which nothing is left out.

@@ -129,7 +129,10 @@ pub(in crate::log) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecE
             write(out, &TaskFailed { task: task.0, error: error.into() })
         }
         Event::TaskRemoved { task } => write(out, &TaskRemoved { task: task.0 }),
-        Event::JobSubmitted(_) => Err(CodecError::Encode("it has a later version".into())),
+        Event::JobSubmitted(_)
+        | Event::TaskInserted { .. }
+        | Event::TaskMoved { .. }
+        | Event::TaskEdited { .. } => Err(CodecError::Encode("it has a later version".into())),
         Event::CheckpointSaved { task, attempt, value } => {
             let (task, attempt, value) = (task.0, *attempt, (*value).into());
             write(out, &CheckpointSaved { task, attempt, value })

@@ -41,7 +41,7 @@ struct Later<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct TaskSpec<'a> {
+pub(super) struct TaskSpec<'a> {
     id: &'a str,
     #[serde(borrow)]
     title: Option<&'a str>,

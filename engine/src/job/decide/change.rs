@@ -1,0 +1,192 @@
+//! Insert, move and edit: the plan says something else than it did.
+
+use annals_tasks_sdk::TaskId;
+use annals_tasks_sdk::plan::{Limits, OnFailure, PlanError, PlanErrors, TaskPatch, TaskSpec};
+
+use super::edit::{find, may_edit, place, rejection, settled};
+use super::report::pause;
+use crate::job::command::Place;
+use crate::job::draft::{Draft, Misfit};
+use crate::job::event::{Event, TaskNumber};
+use crate::job::rejection::Rejection;
+use crate::job::state::{Job, Task, count, index, number};
+use crate::job::status::TaskStatus;
+
+pub(super) fn insert(
+    job: &Job,
+    spec: Box<TaskSpec>,
+    place: &Place,
+    needed_by: &[TaskId],
+) -> Result<Vec<Event>, Rejection> {
+    may_edit(job, "insert a task into")?;
+    if let Ok((_, known)) = find(job, &spec.id) {
+        // Who asks again is told the same.
+        let again = known.spec == *spec && !known.is_passed_over();
+        return if again { Ok(Vec::new()) } else { Err(exists(job, known)) };
+    }
+    let after = behind(job, place, None)?;
+    let needed_by = needed_by.iter().map(|id| {
+        let (number, task) = find(job, id)?;
+        let is_there = task.status != TaskStatus::Removed;
+        is_there.then_some(number).ok_or_else(|| settled(job, task))
+    });
+    let needed_by = needed_by.collect::<Result<Box<[TaskNumber]>, Rejection>>()?;
+    let new = count(job.tasks.len());
+    fits(job, (new, &spec), Draft::inserted(job, &spec, after, &needed_by), "insert")?;
+    let task = number(new);
+    Ok(vec![Event::TaskInserted { task, spec, after, needed_by }])
+}
+
+/// Puts a task elsewhere.
+pub(super) fn shift(job: &Job, task: &TaskId, place: &Place) -> Result<Vec<Event>, Rejection> {
+    may_edit(job, "move a task of")?;
+    let (chosen, task) = find(job, task)?;
+    may_change(job, task, "move")?;
+    let after = behind(job, place, Some(chosen))?;
+    if after == Some(chosen) {
+        return Ok(Vec::new());
+    }
+    let draft = Draft::moved(job, chosen, after);
+    if draft.as_ref().is_ok_and(|draft| *draft.order == job.order) {
+        return Ok(Vec::new());
+    }
+    fits(job, (index(chosen).unwrap_or_default(), &task.spec), draft, "move")?;
+    Ok(vec![Event::TaskMoved { task: chosen, after }])
+}
+
+pub(super) fn edit(
+    job: &Job,
+    task: &TaskId,
+    patch: &TaskPatch,
+    reset: bool,
+) -> Result<Vec<Event>, Rejection> {
+    may_edit(job, "edit a task of")?;
+    let (chosen, task) = find(job, task)?;
+    may_change(job, task, "edit")?;
+    let spec = patch.apply(&task.spec).map_err(|errors| invalid(job, errors))?;
+    let reset = reset && task.checkpoint.is_some();
+    if spec == task.spec && !reset {
+        return Ok(Vec::new());
+    }
+    fits(
+        job,
+        (index(chosen).unwrap_or_default(), &spec),
+        Draft::edited(job, chosen, &spec),
+        "edit",
+    )?;
+    // A failure that is to pause the job does so from now on.
+    let pauses = task.status == TaskStatus::Failed && spec.policy.on_failure == OnFailure::Pause;
+    let mut events = vec![Event::TaskEdited { task: chosen, spec: Box::new(spec), reset }];
+    events.extend(pause(job).filter(|_| pauses));
+    Ok(events)
+}
+
+/// Whether the plan would hold together. The task is the one that is new, edited or moved.
+fn fits(
+    job: &Job,
+    (at, spec): (u32, &TaskSpec),
+    draft: Result<Draft<'_>, Misfit>,
+    verb: &str,
+) -> Result<(), Rejection> {
+    // Sizes are for the runtime to check, which knows the limits.
+    spec.check(&job.header.input, &Limits::NONE).map_err(|errors| invalid(job, errors))?;
+    let draft = draft.map_err(|misfit| refused(job, spec, &misfit, verb))?;
+    let needs = draft.fitting().map_err(|misfit| refused(job, spec, &misfit, verb))?;
+    let errors = job.misplaced(at, spec, &needs);
+    if !errors.is_empty() {
+        return Err(invalid(job, PlanErrors(errors)));
+    }
+    if !needs.loses_order(job) {
+        return Ok(());
+    }
+    let dependants = job.out_of_order(&draft, &needs);
+    let Some(first) = dependants.first() else { return Ok(()) };
+    let taker = first.task.as_deref().unwrap_or_default();
+    let message = format!(
+        "task {taker} would no longer need each task whose output it takes{}: name what it needs",
+        place(first)
+    );
+    Err(Rejection { dependants, ..rejection(job, "would_lose_order", message) })
+}
+
+fn refused(job: &Job, spec: &TaskSpec, misfit: &Misfit, verb: &str) -> Rejection {
+    let task = |at: u32| job.task(number(at));
+    let id = |at: u32| task(at).map_or(&spec.id, |task| &task.spec.id);
+    match misfit {
+        Misfit::NoTask => rejection(job, "no_such_task", "the job has no such task".into()),
+        Misfit::UnknownNeed(need) => {
+            let place = spec.needs.iter().flatten().position(|other| other == need);
+            let pointer = format!("/needs/{}", place.unwrap_or_default());
+            let detail = format!("no task has the id `{need}`");
+            invalid(job, PlanErrors(vec![PlanError { pointer, detail }]))
+        }
+        Misfit::Disturbs(at) => {
+            let status = task(*at).map_or("settled", |task| task.status.as_str());
+            let message = format!(
+                "cannot {verb} task {} there: task {}, which is {status}, would come to need \
+                 another task than it did",
+                spec.id,
+                id(*at)
+            );
+            rejection(job, "task_is_settled", message)
+        }
+        Misfit::Circle(at, before) => {
+            let (task, before) = (id(*at), id(*before));
+            let message = format!(
+                "cannot {verb} task {} so: task {task} would need {before}, which needs {task}",
+                spec.id
+            );
+            rejection(job, "would_be_a_circle", message)
+        }
+    }
+}
+
+/// A task that is not as a task of this job must be.
+pub(crate) fn invalid(job: &Job, errors: PlanErrors) -> Rejection {
+    let message = format!("the task is not valid: {errors}");
+    Rejection { errors: errors.0, ..rejection(job, "invalid_task", message) }
+}
+
+fn may_change(job: &Job, task: &Task, verb: &str) -> Result<(), Rejection> {
+    if task.settled || task.is_passed_over() {
+        return Err(settled(job, task));
+    }
+    if task.live_attempt().is_some() {
+        let id = &task.spec.id;
+        let message = format!(
+            "cannot {verb} task {id} while it runs: pause the job with `interrupt` first, or wait \
+             until the attempt is over"
+        );
+        return Err(rejection(job, "task_is_live", message));
+    }
+    Ok(())
+}
+
+fn exists(job: &Job, known: &Task) -> Rejection {
+    let message = format!(
+        "the job has a task {} already, which is {}; ids are never used again",
+        known.spec.id, known.status
+    );
+    rejection(job, "task_exists", message)
+}
+
+/// The task behind which a place is; `but` is the one that is to be moved there.
+fn behind(
+    job: &Job,
+    place: &Place,
+    but: Option<TaskNumber>,
+) -> Result<Option<TaskNumber>, Rejection> {
+    let mut order = job.order.iter().map(|&at| number(at)).filter(|&task| Some(task) != but);
+    match place {
+        Place::First => Ok(None),
+        Place::Last => Ok(order.next_back()),
+        Place::After(id) => Ok(Some(find(job, id)?.0)),
+        Place::Before(id) => {
+            let (before, _) = find(job, id)?;
+            if Some(before) == but {
+                return Ok(but);
+            }
+            Ok(order.take_while(|&task| task != before).last())
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Edits of the plan, taken in: what they make of the tasks around.
+
+use annals_tasks_sdk::plan::{OnFailure, TaskSpec};
+
+use super::draft::{Draft, Needs};
+use super::event::TaskNumber;
+use super::kinds;
+use super::size;
+use super::state::{Job, Task, Waiting, count, index};
+use super::status::TaskStatus;
+
+impl Job {
+    pub(super) fn task_inserted(
+        &mut self,
+        spec: &TaskSpec,
+        after: Option<TaskNumber>,
+        needed_by: &[TaskNumber],
+    ) {
+        let Some((order, needs)) = thought(Draft::inserted(self, spec, after, needed_by)) else {
+            return;
+        };
+        let new = count(self.tasks.len());
+        let id_of = |&at: &u32| self.tasks[at as usize].spec.id.as_str();
+        let name = self.names.partition_point(|at| id_of(at) < spec.id.as_str());
+        self.names.insert(name, new);
+        self.tasks.push(Task::new(spec.clone(), 0));
+        self.unsettled += 1;
+        self.rearrange(order, &needs);
+        self.bytes += size::of_task(&self.tasks[new as usize]);
+    }
+
+    pub(super) fn task_moved(&mut self, task: TaskNumber, after: Option<TaskNumber>) {
+        if let Some((order, needs)) = thought(Draft::moved(self, task, after)) {
+            self.rearrange(order, &needs);
+        }
+    }
+
+    pub(super) fn task_edited(&mut self, task: TaskNumber, spec: &TaskSpec, reset: bool) {
+        let Some(at) = index(task) else { return };
+        let Some((order, needs)) = thought(Draft::edited(self, task, spec)) else { return };
+        let task = &mut self.tasks[at as usize];
+        let old = std::mem::replace(&mut task.spec, spec.clone());
+        if reset {
+            task.checkpoint = None;
+        }
+        self.bytes += size::of_task(&self.tasks[at as usize]);
+        self.rearrange(order, &needs);
+        let begins_anew = match self.tasks[at as usize].waiting {
+            Some(Waiting::Kind) => old.kind != spec.kind,
+            Some(Waiting::Timer { .. }) => old.kind != spec.kind || old.input != spec.input,
+            // The time of a back-off stands.
+            Some(Waiting::Retry { .. }) | None => false,
+        };
+        if begins_anew {
+            self.set_status(at, TaskStatus::Pending, None);
+        }
+        let failed = self.tasks[at as usize].status == TaskStatus::Failed;
+        if failed && spec.policy.on_failure == OnFailure::Continue {
+            self.failed.retain(|&other| other != at);
+            self.counts.tolerated += 1;
+            self.settle(at);
+        }
+    }
+
+    /// Puts the tasks into another order, with other needs.
+    fn rearrange(&mut self, order: Vec<u32>, needs: &Needs) {
+        self.order = order;
+        for (&at, rank) in self.order.iter().zip(0..) {
+            self.tasks[at as usize].rank = rank;
+        }
+        for &at in &needs.relinked {
+            self.set_needs(at, needs.of(at).to_vec());
+        }
+        for &at in &needs.named {
+            let ids = needs.of(at).iter().map(|&need| self.tasks[need as usize].spec.id.clone());
+            let ids = ids.collect();
+            self.tasks[at as usize].spec.needs = Some(ids);
+        }
+        self.sort_in_anew();
+        for &at in &needs.relinked {
+            let task = &self.tasks[at as usize];
+            if task.status == TaskStatus::Waiting && task.unmet > 0 {
+                // It waits for others first; then it begins.
+                self.set_status(at, TaskStatus::Pending, None);
+            }
+            self.settle_or_refresh(at);
+        }
+    }
+
+    /// Makes the sets by kind and the ready set anew: kinds and ranks have changed.
+    fn sort_in_anew(&mut self) {
+        self.by_kind = kinds::assort(&mut self.tasks);
+        for &at in &self.kindless {
+            let kind = self.tasks[at as usize].kind;
+            self.by_kind[kind as usize].kindless.insert(at);
+        }
+        self.ready.clear();
+        for place in 0..self.order.len() {
+            self.refresh(self.order[place]);
+        }
+    }
+}
+
+/// What was checked before it was taken in fits.
+fn thought(draft: Result<Draft<'_>, super::draft::Misfit>) -> Option<(Vec<u32>, Needs)> {
+    let draft = draft.ok()?;
+    let needs = draft.needs().ok()?;
+    Some((draft.order.into_owned(), needs))
+}

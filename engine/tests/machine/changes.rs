@@ -1,0 +1,121 @@
+//! Insert, move, edit and retry: what they mean for the oracle.
+
+use annals_engine::job::{Event, JobStatus, TaskNumber, TaskStatus};
+use annals_tasks_sdk::plan::TaskSpec;
+
+use crate::oracle::{NEW, Oracle, Waits, index};
+use crate::plans::Sketch;
+
+impl Oracle {
+    /// The plan says something else.
+    pub(crate) fn change(&mut self, event: &Event) {
+        let before = self.clone();
+        self.rewrite(event);
+        assert_eq!(self.fault(&before), None, "{}", event.type_name());
+        let settled = self.settled();
+        for at in 0..self.tasks.len() {
+            // Who waits and comes to need somebody waits for that.
+            if self.tasks[at].waits.is_some() && !self.needs(at).iter().all(|&need| settled[need]) {
+                self.begins_anew(at);
+            }
+        }
+    }
+
+    pub(crate) fn rewrite(&mut self, event: &Event) {
+        match event {
+            Event::TaskInserted { task, spec, after, needed_by } => {
+                assert_eq!(index(*task), self.tasks.len(), "numbers have no gap");
+                self.tasks.push(NEW);
+                self.draft.tasks.push(Sketch::of(spec));
+                self.put(index(*task), *after);
+                for dependant in needed_by.iter().map(|&dependant| index(dependant)) {
+                    let mut needs = self.needs(dependant);
+                    if !needs.contains(&index(*task)) {
+                        needs.push(index(*task));
+                        self.draft.tasks[dependant].needs = Some(needs);
+                    }
+                }
+            }
+            Event::TaskMoved { task, after } => {
+                self.order.retain(|&at| at != index(*task));
+                self.put(index(*task), *after);
+            }
+            Event::TaskEdited { task, spec, .. } => self.edited(index(*task), spec),
+            _ => {}
+        }
+    }
+
+    fn put(&mut self, at: usize, after: Option<TaskNumber>) {
+        let behind = |after| self.order.iter().position(|&at| at == index(after)).unwrap() + 1;
+        let place = after.map_or(0, behind);
+        self.order.insert(place, at);
+    }
+
+    fn edited(&mut self, at: usize, spec: &TaskSpec) {
+        let old = std::mem::replace(&mut self.draft.tasks[at], Sketch::of(spec));
+        let new = &self.draft.tasks[at];
+        let begins_anew = match self.tasks[at].waits {
+            Some(Waits::Kind) => old.sleeps != new.sleeps,
+            Some(Waits::Sleep(_)) => old.sleeps != new.sleeps || old.takes != new.takes,
+            Some(Waits::Retry(_)) | None => false,
+        };
+        if begins_anew {
+            self.begins_anew(at);
+        }
+    }
+
+    fn begins_anew(&mut self, at: usize) {
+        (self.tasks[at].status, self.tasks[at].waits) = (TaskStatus::Pending, None);
+    }
+
+    /// Why the plan cannot be changed from `before` to this.
+    pub(crate) fn fault(&self, before: &Self) -> Option<&'static str> {
+        let fixed = before.settled();
+        for at in 0..before.tasks.len() {
+            let settled = fixed[at] && before.tasks[at].status != TaskStatus::Removed;
+            let fixed = settled || before.tasks[at].is_live();
+            if fixed && self.needs(at) != before.needs(at) {
+                return Some("task_is_settled");
+            }
+        }
+        if (0..self.tasks.len()).any(|at| self.all_needs(at)[at]) {
+            return Some("would_be_a_circle");
+        }
+        let settled = self.settled();
+        // Also what a change settles must have been one that could be.
+        let was_open = |at: usize| at >= fixed.len() || before.is_to_run(at, &fixed);
+        for at in (0..self.tasks.len()).filter(|&at| was_open(at)) {
+            let needed = self.all_needs(at);
+            for &(from, default) in &self.draft.tasks[at].takes {
+                let gone = self.is_passed_over(from) && self.tasks[from].output.is_none();
+                if from == at || (gone && !default) {
+                    return Some("invalid_task");
+                }
+                if self.is_to_run(from, &settled) && !needed[from] {
+                    return Some("order");
+                }
+            }
+        }
+        None
+    }
+
+    /// Somebody wants another try.
+    pub(crate) fn tries_again(&mut self, at: usize, due: i64) {
+        let settled = self.settled();
+        assert!(matches!(self.status, JobStatus::Running | JobStatus::Paused));
+        assert!(!settled[at]);
+        let ready = self.needs(at).iter().all(|&need| settled[need]);
+        let known = &mut self.tasks[at];
+        match (known.status, known.waits) {
+            // Who asks for that consents, too.
+            (TaskStatus::Failed, _) => (known.failures, known.wants_consent) = (0, false),
+            (TaskStatus::Waiting, Some(Waits::Retry(later))) => assert!(due < later),
+            other => panic!("{other:?} is tried again"),
+        }
+        (known.status, known.waits) = if ready {
+            (TaskStatus::Waiting, Some(Waits::Retry(due)))
+        } else {
+            (TaskStatus::Pending, None)
+        };
+    }
+}
