@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use annals_engine::job::Place;
 use annals_tasks_sdk::TaskId;
 use annals_tasks_sdk::duration::parse_duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -105,6 +106,20 @@ pub(super) enum Command {
     /// Each job accepts or refuses it by itself; those that refuse are shown, and the exit code is
     /// 5 if there are any.
     Bulk(BulkArgs),
+    /// Put a task into the plan.
+    ///
+    /// It stands behind all others, or where --after or --before says. Tasks that have settled, or
+    /// run now, never come to need it.
+    Insert(InsertArgs),
+    /// Put a task elsewhere in the plan.
+    Move(MoveArgs),
+    /// Have the plan say something else of a task.
+    ///
+    /// Fields are replaced whole; null takes one back to what it is when it is left out, as in
+    /// `annals edit JOB TASK '{"timeout": "1h", "needs": null}'`.
+    Edit(EditArgs),
+    /// Try a task again now: at once where it waits for that, afresh where it has failed.
+    Retry(RetryArgs),
     /// Check the whole store: every hash, every chain, every value.
     Verify,
     /// Print a completion script.
@@ -390,6 +405,84 @@ pub(super) struct RemoveArgs {
     pub(super) asked: Asked,
 }
 
+/// A place in a plan.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(super) struct PlaceArgs {
+    /// Directly behind this task.
+    #[arg(long, value_name = "TASK", value_parser = task)]
+    after: Option<TaskId>,
+    /// Directly before this task.
+    #[arg(long, value_name = "TASK", value_parser = task)]
+    before: Option<TaskId>,
+}
+
+impl PlaceArgs {
+    /// The place, if one is said.
+    pub(super) fn place(self) -> Option<Place> {
+        let after = self.after.map(Place::After);
+        after.or_else(|| self.before.map(Place::Before))
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct InsertArgs {
+    /// The job.
+    pub(super) job: String,
+    /// The task as it would stand in a plan; in a file, YAML, or JSON where the name ends with
+    /// .json.
+    #[arg(value_name = "JSON|@FILE")]
+    pub(super) task: String,
+    #[command(flatten)]
+    pub(super) place: PlaceArgs,
+    /// A task that is to need it, beside what it needs already; more than once: each of these.
+    #[arg(long, value_name = "TASK", value_parser = task)]
+    pub(super) needed_by: Vec<TaskId>,
+    #[command(flatten)]
+    pub(super) asked: Asked,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct MoveArgs {
+    /// The job.
+    pub(super) job: String,
+    /// The task.
+    #[arg(value_parser = task)]
+    pub(super) task: TaskId,
+    #[command(flatten)]
+    pub(super) place: PlaceArgs,
+    #[command(flatten)]
+    pub(super) asked: Asked,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct EditArgs {
+    /// The job.
+    pub(super) job: String,
+    /// The task.
+    #[arg(value_parser = task)]
+    pub(super) task: TaskId,
+    /// The fields that are replaced; in a file, YAML, or JSON where the name ends with .json.
+    #[arg(value_name = "JSON|@FILE")]
+    pub(super) fields: String,
+    /// Drop its checkpoint, so that it begins anew.
+    #[arg(long)]
+    pub(super) reset: bool,
+    #[command(flatten)]
+    pub(super) asked: Asked,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RetryArgs {
+    /// The job.
+    pub(super) job: String,
+    /// The task.
+    #[arg(value_parser = task)]
+    pub(super) task: TaskId,
+    #[command(flatten)]
+    pub(super) asked: Asked,
+}
+
 pub(super) fn task(text: &str) -> Result<TaskId, String> {
     TaskId::new(text).map_err(|error| error.rule.to_owned())
 }
@@ -411,6 +504,8 @@ mod tests {
         assert!(parse("annals --json --data d run --job 0197"));
         assert!(parse("annals run plan.yaml --job 0197"));
         assert!(parse("annals serve --allow-shell --listen 127.0.0.1:0"));
+        assert!(parse("annals insert 0197 @task.yaml --after a --needed-by b --needed-by c"));
+        assert!(parse("annals edit 0197 a @fields.json --reset --dry-run"));
         assert!(parse("annals serve --allow-shell=false --config annals.toml"));
         for line in [
             "annals run",
@@ -418,6 +513,8 @@ mod tests {
             "annals run --job 0197 --set /a=1",
             "annals remove 0197 -x",
             "annals skip 0197 a/b",
+            "annals move 0197 a --after b --before c",
+            "annals edit 0197 a",
             "annals serve --allow-shell false",
             "annals",
         ] {

@@ -5,7 +5,7 @@ use annals_engine::job::{JobStatus, PauseMode};
 use annals_tasks_sdk::Payload;
 
 use super::Session;
-use super::args::{Asked, CommandArgs, ExecuteArgs, PauseArgs, RemoveArgs, SkipArgs};
+use super::args::{Asked, CommandArgs, ExecuteArgs, PauseArgs, RemoveArgs, RetryArgs, SkipArgs};
 use super::backend::{Answered, Backend, Settled, Verb};
 use super::error::{CliError, Exit};
 use super::place::Place;
@@ -43,7 +43,17 @@ pub(super) async fn remove(args: RemoveArgs, session: Session) -> Result<Exit, C
     ask(&args.job, verb, &args.asked, session).await
 }
 
-async fn ask(job: &str, verb: Verb, asked: &Asked, mut session: Session) -> Result<Exit, CliError> {
+pub(super) async fn retry(args: RetryArgs, session: Session) -> Result<Exit, CliError> {
+    ask(&args.job, Verb::Retry { task: args.task }, &args.asked, session).await
+}
+
+/// Asks something of a job, and says what came of it.
+pub(super) async fn ask(
+    job: &str,
+    verb: Verb,
+    asked: &Asked,
+    mut session: Session,
+) -> Result<Exit, CliError> {
     let backend = Backend::open(&session).await?;
     let job = backend.find(job).await?;
     let help = match &verb {

@@ -10,6 +10,7 @@ mod backend;
 mod bulk;
 mod commands;
 mod diagnostics;
+mod edits;
 mod error;
 mod events;
 mod explain;
@@ -176,6 +177,10 @@ async fn dispatch(command: Command, session: Session) -> Result<Exit, CliError> 
         Command::Skip(args) => commands::skip(args, session).await,
         Command::Remove(args) => commands::remove(args, session).await,
         Command::Bulk(args) => bulk::bulk(args, session).await,
+        Command::Insert(args) => edits::insert(args, session).await,
+        Command::Move(args) => edits::shift(args, session).await,
+        Command::Edit(args) => edits::edit(args, session).await,
+        Command::Retry(args) => commands::retry(args, session).await,
         Command::Completions { shell } => Ok(completions(shell)),
     }
 }

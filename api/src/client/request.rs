@@ -39,6 +39,11 @@ impl Request {
         Self { body: Some(body), key, ..Self::new(Method::POST, path) }
     }
 
+    /// Has something changed; a repeat changes nothing more.
+    pub(crate) fn patch<S: Into<String>>(path: impl IntoIterator<Item = S>, body: String) -> Self {
+        Self { body: Some(body), ..Self::new(Method::PATCH, path) }
+    }
+
     /// Has something taken away.
     pub(crate) fn delete<S: Into<String>>(path: impl IntoIterator<Item = S>) -> Self {
         Self::new(Method::DELETE, path)

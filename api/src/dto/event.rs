@@ -57,6 +57,15 @@ pub struct Data<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    spec: Option<Payload>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    needed_by: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reset: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_for: Option<WaitingFor<'a>>,
@@ -165,6 +174,17 @@ fn data<'a>(job: Option<&'a job::Job>, event: &'a job::Event) -> Data<'a> {
         }
         E::TaskFailed { task, error } => failed(of(*task), error),
         E::TaskRemoved { task } => of(*task),
+        E::TaskInserted { task, spec, after, needed_by } => {
+            let names = needed_by.iter().filter_map(|&task| of(task).task);
+            let (spec, needed_by) = (Some(spec.to_json()), names.collect());
+            Data { spec, needed_by, after: after.and_then(|after| of(after).task), ..of(*task) }
+        }
+        E::TaskMoved { task, after } => {
+            Data { after: after.and_then(|after| of(after).task), ..of(*task) }
+        }
+        E::TaskEdited { task, spec, reset } => {
+            Data { spec: Some(spec.to_json()), reset: Some(*reset), ..of(*task) }
+        }
         E::CheckpointSaved { task, attempt, value } => {
             let value = Digest { bytes: value.len, hash: hex(&value.hash) };
             Data { value: Some(value), ..of(*task) }.attempt(*attempt)

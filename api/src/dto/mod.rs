@@ -31,7 +31,8 @@ pub use explain::{Because, Body, Explanation, Suggestion};
 pub use job::{Job, JobProgress, Live, Progress, live};
 pub use list::{EventList, JobList, Listed, LogDamage};
 pub use plan::{
-    Backoff, OnFailure, OnLost, Plan, PlannedTask, Retry, Start, SubmitBody, WorkflowCall,
+    Backoff, OnFailure, OnLost, Plan, PlannedTask, Retry, Start, SubmitBody, TaskPatch,
+    WorkflowCall,
 };
 pub use row::Row;
 pub use server::{Health, Kind, Kinds, Reason, WorkflowName, Workflows};

@@ -90,6 +90,33 @@ pub struct PlannedTask {
     pub on_lost: Option<OnLost>,
 }
 
+/// Fields of a task that are replaced, each whole; `null` takes one back to what it is when it is
+/// left out.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct TaskPatch {
+    /// Free text for people.
+    pub title: Option<String>,
+    /// Which implementation runs it.
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$")]
+    pub kind: Option<String>,
+    /// What that is given, with references to earlier results: `{"$output": TASK}`.
+    pub input: Option<Value>,
+    /// The tasks that must be settled first; `null` is the one before it.
+    pub needs: Option<Vec<String>>,
+    /// How long one attempt may take.
+    pub timeout: Option<String>,
+    /// For how long an attempt may give no sign of life.
+    pub heartbeat_timeout: Option<String>,
+    /// How long an attempt may take to end once it is told to stop.
+    pub cancel_grace: Option<String>,
+    /// Whether and when a failed attempt is followed by another.
+    pub retry: Option<Retry>,
+    /// What a failure of the task, after its last attempt, means for the job.
+    pub on_failure: Option<OnFailure>,
+    /// What happens after the engine died while the task ran.
+    pub on_lost: Option<OnLost>,
+}
+
 /// Whether and when a failed attempt is followed by another.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Retry {
@@ -176,6 +203,10 @@ mod tests {
         check::<Plan>(&written);
         let task = &written["tasks"][0];
         check::<PlannedTask>(task);
+        let mut patch = task.clone();
+        let id = patch.as_object_mut().and_then(|fields| fields.remove("id"));
+        assert!(id.is_some());
+        check::<TaskPatch>(&patch);
         check::<Retry>(&task["retry"]);
         check::<Backoff>(&task["retry"]["backoff"]);
     }

@@ -43,14 +43,14 @@ impl FromQuery for DryRun {
 }
 
 /// Everything that a command to a job comes with.
-struct Steering {
-    job: JobId,
+pub(super) struct Steering {
+    pub(super) job: JobId,
     dry_run: bool,
     caller: Caller,
     key: Key,
     if_match: IfMatch,
-    engine: Engine,
-    body: JsonBody,
+    pub(super) engine: Engine,
+    pub(super) body: JsonBody,
 }
 
 impl FromRequest<AppState> for Steering {
@@ -72,13 +72,19 @@ impl FromRequest<AppState> for Steering {
 
 impl Steering {
     /// Reads the command, has it carried out, and says what it did.
-    async fn carry_out<B: Body>(self) -> Result<Response, Problem> {
+    async fn carry_out<B: Body<Said = Command>>(self) -> Result<Response, Problem> {
+        let (command, ask) = self.read::<B>(B::WHAT)?;
+        carry_out(&self.engine, self.job, command, ask).await
+    }
+
+    /// Reads the body of a request to `path` below the job.
+    pub(super) fn read<B: Body>(&self, path: &str) -> Result<(B::Said, Ask), Problem> {
         let said = self.body.json.clone().filter(|body| !body.is_null());
         let body = said.unwrap_or_else(|| Payload::trusted("{}"));
         let mut fields = Fields::read(&body, B::WHAT, B::KNOWN)?;
-        let (command, Why { reason, expected_seq }) = B::read(&mut fields);
+        let (said, Why { reason, expected_seq }) = B::read(&mut fields);
         fields.finish()?;
-        let path = format!("/jobs/{}/{}", self.job, B::WHAT);
+        let path = format!("/jobs/{}/{path}", self.job);
         let ask = Ask {
             origin: self.caller.origin(reason),
             expected_seq,
@@ -86,11 +92,11 @@ impl Steering {
             dry_run: self.dry_run,
             key: self.key.of(&path, &self.body.raw),
         };
-        carry_out(&self.engine, self.job, command, ask).await
+        Ok((said, ask))
     }
 }
 
-async fn carry_out(
+pub(super) async fn carry_out(
     engine: &Engine,
     job: JobId,
     command: Command,

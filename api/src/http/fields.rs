@@ -98,6 +98,30 @@ impl<'a> Fields<'a> {
         TaskId::new(&id).map_err(|bad| self.fault(name, bad.to_string())).ok()
     }
 
+    /// The ids of tasks; none where they are left out.
+    pub(super) fn tasks(&mut self, name: &str) -> Vec<TaskId> {
+        let rule = "a list of the ids of tasks";
+        let list = self.take(name, rule, |level| match level {
+            Level::Array(elements) => Some(elements),
+            _ => None,
+        });
+        let mut ids = Vec::new();
+        for text in list.unwrap_or_default() {
+            let id = match json::level(text) {
+                Ok(Level::Text(text)) => TaskId::new(&text).map_err(|bad| bad.to_string()),
+                _ => Err(format!("`{name}` is {rule}")),
+            };
+            match id {
+                Ok(id) => ids.push(id),
+                Err(detail) => {
+                    self.fault(name, detail);
+                    break;
+                }
+            }
+        }
+        ids
+    }
+
     /// Any value, `null` included.
     pub(super) fn payload(&self, name: &str) -> Option<Payload> {
         self.raw(name).map(Payload::trusted)

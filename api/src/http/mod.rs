@@ -30,6 +30,7 @@ mod body;
 mod bulk;
 mod commands;
 mod edge;
+mod edits;
 mod etag;
 mod events;
 mod extract;
@@ -83,6 +84,7 @@ fn api() -> OpenApiRouter<AppState> {
         .merge(batch::routes())
         .merge(bulk::routes())
         .merge(commands::routes())
+        .merge(edits::routes())
         .merge(list::routes())
         .merge(events::routes())
         .merge(logs::routes())

@@ -21,7 +21,7 @@ use crate::dto;
 const COMMANDS: &str = "commands";
 
 /// What is sent: fields that are not named are refused there.
-const CLOSED: [&str; 13] = [
+const CLOSED: [&str; 17] = [
     "Plan",
     "PlannedTask",
     "Retry",
@@ -35,6 +35,10 @@ const CLOSED: [&str; 13] = [
     "PauseBody",
     "ResumeBody",
     "SkipBody",
+    "InsertBody",
+    "MoveBody",
+    "RetryBody",
+    "TaskPatch",
 ];
 
 #[derive(Describe)]
@@ -75,7 +79,10 @@ pub fn document() -> OpenApi {
     let (_, mut document) = super::routes().split_for_parts();
     for item in document.paths.paths.values_mut() {
         item.post.iter_mut().for_each(describe_post);
-        [&mut item.post, &mut item.delete].into_iter().flatten().for_each(describe_command);
+        [&mut item.post, &mut item.patch, &mut item.delete]
+            .into_iter()
+            .flatten()
+            .for_each(describe_command);
         let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
         for operation in operations.into_iter().flatten() {
             let responses = &mut operation.responses.responses;

@@ -23,17 +23,20 @@ impl Why {
 
 /// A body that asks for a command. The types describe it; it is read field by field.
 pub(super) trait Body: ToSchema {
+    /// What it says: the command, or what is to be known for it beside the path.
+    type Said;
+
     /// What it is, in messages.
     const WHAT: &'static str;
     /// The fields that it may have.
     const KNOWN: &'static [&'static str];
 
-    /// Reads the command.
-    fn command(fields: &mut Fields<'_>) -> Command;
+    /// Reads what it says.
+    fn said(fields: &mut Fields<'_>) -> Self::Said;
 
     /// Reads everything; what is wrong is left in `fields`.
-    fn read(fields: &mut Fields<'_>) -> (Command, Why) {
-        (Self::command(fields), Why::read(fields))
+    fn read(fields: &mut Fields<'_>) -> (Self::Said, Why) {
+        (Self::said(fields), Why::read(fields))
     }
 }
 
@@ -51,10 +54,11 @@ pub(super) struct ExecuteBody {
 }
 
 impl Body for ExecuteBody {
+    type Said = Command;
     const WHAT: &'static str = "execute";
     const KNOWN: &'static [&'static str] = &["paused", "reason", "expected_seq"];
 
-    fn command(fields: &mut Fields<'_>) -> Command {
+    fn said(fields: &mut Fields<'_>) -> Command {
         Command::Execute { paused: fields.flag("paused") }
     }
 }
@@ -82,10 +86,11 @@ pub(super) struct CancelBody {
 }
 
 impl Body for CancelBody {
+    type Said = Command;
     const WHAT: &'static str = "cancel";
     const KNOWN: &'static [&'static str] = &["mode", "reason", "expected_seq"];
 
-    fn command(fields: &mut Fields<'_>) -> Command {
+    fn said(fields: &mut Fields<'_>) -> Command {
         fields.word("mode", &[("now", ())]);
         Command::Cancel
     }
@@ -116,10 +121,11 @@ pub(super) struct PauseBody {
 }
 
 impl Body for PauseBody {
+    type Said = Command;
     const WHAT: &'static str = "pause";
     const KNOWN: &'static [&'static str] = &["mode", "reason", "expected_seq"];
 
-    fn command(fields: &mut Fields<'_>) -> Command {
+    fn said(fields: &mut Fields<'_>) -> Command {
         let modes = [("drain", PauseMode::Drain), ("interrupt", PauseMode::Interrupt)];
         Command::Pause { mode: fields.word("mode", &modes).unwrap_or(PauseMode::Drain) }
     }
@@ -136,10 +142,11 @@ pub(super) struct ResumeBody {
 }
 
 impl Body for ResumeBody {
+    type Said = Command;
     const WHAT: &'static str = "resume";
     const KNOWN: &'static [&'static str] = &["reason", "expected_seq"];
 
-    fn command(_: &mut Fields<'_>) -> Command {
+    fn said(_: &mut Fields<'_>) -> Command {
         Command::Resume
     }
 }
@@ -163,10 +170,11 @@ pub(super) struct SkipBody {
 }
 
 impl Body for SkipBody {
+    type Said = Command;
     const WHAT: &'static str = "skip";
     const KNOWN: &'static [&'static str] = &["task", "output", "cascade", "reason", "expected_seq"];
 
-    fn command(fields: &mut Fields<'_>) -> Command {
+    fn said(fields: &mut Fields<'_>) -> Command {
         let (task, output) = (fields.task("task"), fields.payload("output"));
         Command::Skip { task, output, cascade: fields.flag("cascade") }
     }
@@ -189,10 +197,11 @@ pub(super) struct RemoveBody {
 }
 
 impl Body for RemoveBody {
+    type Said = Command;
     const WHAT: &'static str = "remove";
     const KNOWN: &'static [&'static str] = &["task", "cascade", "reason", "expected_seq"];
 
-    fn command(fields: &mut Fields<'_>) -> Command {
+    fn said(fields: &mut Fields<'_>) -> Command {
         if fields.raw("task").is_none_or(|text| text == "null") {
             fields.fault("", "`task` is missing");
         }
@@ -203,14 +212,15 @@ impl Body for RemoveBody {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use utoipa::openapi::RefOr;
     use utoipa::openapi::schema::Schema;
 
     use super::*;
 
+    /// Compares what a body is described with to what is read of it.
     #[track_caller]
-    fn check<B: Body>() {
+    pub(in crate::http) fn check<B: Body>(required: &[&str]) {
         let RefOr::T(Schema::Object(object)) = B::schema() else {
             panic!("{} is an object", B::WHAT)
         };
@@ -220,16 +230,16 @@ mod tests {
         let mut sorted = described.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, known, "{}", B::WHAT);
-        assert!(object.required.is_empty(), "{}", B::WHAT);
+        assert_eq!(object.required, required, "{}", B::WHAT);
     }
 
     #[test]
     fn bodies_are_described_as_they_are_read() {
-        check::<ExecuteBody>();
-        check::<CancelBody>();
-        check::<PauseBody>();
-        check::<ResumeBody>();
-        check::<SkipBody>();
-        check::<RemoveBody>();
+        check::<ExecuteBody>(&[]);
+        check::<CancelBody>(&[]);
+        check::<PauseBody>(&[]);
+        check::<ResumeBody>(&[]);
+        check::<SkipBody>(&[]);
+        check::<RemoveBody>(&[]);
     }
 }

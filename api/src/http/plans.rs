@@ -2,8 +2,8 @@
 
 use annals_engine::job::Origin;
 use annals_engine::{Engine, Submission};
-use annals_tasks_sdk::Payload;
 use annals_tasks_sdk::plan::Plan;
+use annals_tasks_sdk::{Payload, TaskId};
 
 use super::body::aside;
 use super::fields::Fields;
@@ -12,7 +12,7 @@ use super::state::Settings;
 use crate::json;
 
 /// The kind that runs whatever a client sends.
-const SHELL: &str = "shell";
+pub(super) const SHELL: &str = "shell";
 /// What a submission by the name of a workflow may have.
 const CALL: &[&str] = &["workflow", "input", "name", "labels", "start"];
 /// Fields of it that take the place of those of the plan.
@@ -94,7 +94,17 @@ fn refuse_shell(plan: &Plan) -> Result<(), Problem> {
     if errors.is_empty() {
         return Ok(());
     }
+    Err(refused(errors))
+}
+
+/// A task of a kind that runs whatever a client sends, at this place.
+pub(super) fn shell_not_allowed(pointer: &str, task: &TaskId) -> Problem {
+    let detail = format!("task {task} is of kind shell");
+    refused(vec![FieldError { pointer: pointer.into(), detail }])
+}
+
+fn refused(errors: Vec<FieldError>) -> Problem {
     let detail = "this server does not run shell scripts that come over HTTP; who runs it can \
         allow them with --allow-shell, or offer a workflow that has them";
-    Err(Problem::new(Code::SHELL_NOT_ALLOWED, detail).with_errors(errors))
+    Problem::new(Code::SHELL_NOT_ALLOWED, detail).with_errors(errors)
 }

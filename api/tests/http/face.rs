@@ -145,6 +145,23 @@ impl Face {
         self.waited(job, "wait=5m", "finished_at").await
     }
 
+    /// The job once it says this at a place.
+    pub(crate) async fn until(&self, job: &str, place: &str, word: &str) -> Json {
+        let mut seq = 0;
+        loop {
+            let shown = self.get(&format!("{job}?wait=5m&after={seq}")).await.json();
+            if shown.pointer(place).is_some_and(|found| found == word) {
+                return shown;
+            }
+            seq = shown["seq"].as_u64().expect("it has a seq");
+        }
+    }
+
+    /// The same engine with other settings.
+    pub(crate) fn closed(&self, settings: Settings) -> Router {
+        router(AppState::ready(self.engine.clone(), settings))
+    }
+
     /// The job once a task of it runs.
     pub(crate) async fn running(&self, job: &str, task: &str) -> Json {
         let mut seq = 0;

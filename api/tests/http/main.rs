@@ -5,6 +5,7 @@ mod bulk;
 mod contradiction;
 mod description;
 mod edge;
+mod edits;
 mod events;
 mod explain;
 mod face;

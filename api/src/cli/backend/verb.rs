@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use annals_engine::job::{Command, PauseMode};
+use annals_engine::job::{Command, PauseMode, Place};
+use annals_tasks_sdk::plan::{TaskPatch, TaskSpec};
 use annals_tasks_sdk::{JobId, Payload, TaskId};
 
 use crate::cli::args::Asked;
@@ -19,6 +20,10 @@ pub(in crate::cli) enum Verb {
     Resume,
     Skip { task: Option<TaskId>, output: Option<Payload>, cascade: bool },
     Remove { task: TaskId, cascade: bool },
+    Insert { task: Box<TaskSpec>, place: Place, needed_by: Vec<TaskId> },
+    Move { task: TaskId, place: Place },
+    Edit { task: TaskId, patch: TaskPatch, reset: bool },
+    Retry { task: TaskId },
 }
 
 impl From<Verb> for Command {
@@ -30,6 +35,10 @@ impl From<Verb> for Command {
             Verb::Resume => Self::Resume,
             Verb::Skip { task, output, cascade } => Self::Skip { task, output, cascade },
             Verb::Remove { task, cascade } => Self::Remove { task, cascade },
+            Verb::Insert { task, place, needed_by } => Self::Insert { task, place, needed_by },
+            Verb::Move { task, place } => Self::Move { task, place },
+            Verb::Edit { task, patch, reset } => Self::Edit { task, patch, reset },
+            Verb::Retry { task } => Self::Retry { task },
         }
     }
 }
@@ -44,25 +53,44 @@ impl Verb {
             Self::Resume => "resume",
             Self::Skip { .. } => "skip",
             Self::Remove { .. } => "remove",
+            Self::Insert { .. } => "insert",
+            Self::Move { .. } => "move",
+            Self::Edit { .. } => "edit",
+            Self::Retry { .. } => "retry",
         }
     }
 
     /// The request that asks it of a job on a server.
     pub(super) fn request(self, job: JobId, asked: &Asked) -> Request {
         let job = job.to_string();
-        let dry_run = asked.dry_run.then_some(true);
-        if let Self::Remove { task, cascade } = self {
-            return Request::delete(["jobs", &job, "tasks", task.as_str()])
-                .with_some("cascade", cascade.then_some(true))
+        let said = |request: Request| {
+            request
                 .with_some("reason", asked.reason.as_ref())
                 .with_some("expected_seq", asked.expected_seq)
-                .with_some("dry_run", dry_run);
-        }
+                .with_some("dry_run", asked.dry_run.then_some(true))
+        };
         let mut fields = self.fields();
         fields.extend(because(asked.reason.as_deref()));
         fields.extend(asked.expected_seq.map(|seq| format!(r#""expected_seq":{seq}"#)));
         let body = format!("{{{}}}", fields.join(","));
-        Request::post(["jobs", &job, self.name()], body).with_some("dry_run", dry_run)
+        let request = match &self {
+            // Of these the body is another, or there is none.
+            Self::Remove { task, cascade } => {
+                let request = Request::delete(["jobs", &job, "tasks", task.as_str()]);
+                return said(request.with_some("cascade", cascade.then_some(true)));
+            }
+            Self::Edit { task, patch, reset } => {
+                let body = patch.to_json().as_str().to_owned();
+                let request = Request::patch(["jobs", &job, "tasks", task.as_str()], body);
+                return said(request.with_some("reset", reset.then_some(true)));
+            }
+            Self::Insert { .. } => Request::post(["jobs", &job, "tasks"], body),
+            Self::Move { task, .. } | Self::Retry { task } => {
+                Request::post(["jobs", &job, "tasks", task.as_str(), self.name()], body)
+            }
+            _ => Request::post(["jobs", &job, self.name()], body),
+        };
+        request.with_some("dry_run", asked.dry_run.then_some(true))
     }
 
     /// The body of a request that asks it of all jobs that a filter wants.
@@ -101,10 +129,29 @@ impl Verb {
                 let task = task.as_ref().map(named);
                 [task, output, cascades(cascade)].into_iter().flatten().collect()
             }
+            Self::Insert { task, place, needed_by } => {
+                let needed_by: Vec<String> =
+                    needed_by.iter().map(|task| quoted(task.as_str())).collect();
+                let needed_by = format!(r#""needed_by":[{}]"#, needed_by.join(","));
+                let task = format!(r#""task":{}"#, task.to_json().as_str());
+                [Some(task), at(place), Some(needed_by)].into_iter().flatten().collect()
+            }
+            Self::Move { place, .. } => at(place).into_iter().collect(),
+            Self::Edit { .. } | Self::Retry { .. } => Vec::new(),
             Self::Remove { task, cascade } => {
                 [Some(named(task)), cascades(cascade)].into_iter().flatten().collect()
             }
         }
+    }
+}
+
+/// A place as a member of an object.
+fn at(place: &Place) -> Option<String> {
+    match place {
+        Place::After(task) => Some(format!(r#""after":{}"#, quoted(task.as_str()))),
+        Place::Before(task) => Some(format!(r#""before":{}"#, quoted(task.as_str()))),
+        // Nobody says the first place here, and the last one is where nothing is said.
+        Place::First | Place::Last => None,
     }
 }
 

@@ -93,6 +93,13 @@ impl CliError {
         Self::new(Exit::Unreachable, "unreachable", detail)
     }
 
+    /// What is wrong with a task that is to be inserted, or an edit of one.
+    pub(in crate::cli) fn of_task(errors: PlanErrors) -> Self {
+        let mut error = Self::new(Exit::Usage, "invalid_task", "the task is not valid");
+        error.more.errors = errors.0;
+        error
+    }
+
     /// With lines that are shown before the sentence.
     pub(in crate::cli) fn after_lines(mut self, lines: String) -> Self {
         self.more.lines = Some(lines);

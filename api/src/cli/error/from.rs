@@ -109,12 +109,17 @@ impl From<CommandError> for CliError {
 
 impl From<Rejection> for CliError {
     fn from(rejection: Rejection) -> Self {
-        let Rejection { code, message, status, allowed, dependants } = rejection;
-        let exit = if code == "no_such_task" { Exit::NoSuch } else { Exit::Rejected };
+        let Rejection { code, message, status, allowed, dependants, errors } = rejection;
+        let exit = match code {
+            "no_such_task" => Exit::NoSuch,
+            "invalid_task" => Exit::Usage,
+            _ => Exit::Rejected,
+        };
         let mut error = Self::new(exit, code, message);
         error.more.job_status = Some(status.to_string());
         error.more.allowed = Some(allowed.into_iter().map(str::to_owned).collect());
         error.more.dependants = dependants;
+        error.more.errors = errors;
         error
     }
 }

@@ -70,6 +70,8 @@ codes! {
     INVALID_BODY = "invalid_body", UNPROCESSABLE_ENTITY, "Invalid body";
     /// The plan is wrong.
     INVALID_PLAN = "invalid_plan", UNPROCESSABLE_ENTITY, "Invalid plan";
+    /// The task that was to be inserted or edited is wrong.
+    INVALID_TASK = "invalid_task", UNPROCESSABLE_ENTITY, "Invalid task";
     /// No workflow has this name.
     UNKNOWN_WORKFLOW = "unknown_workflow", UNPROCESSABLE_ENTITY, "Unknown workflow";
     /// The key came with another body before.
@@ -114,12 +116,20 @@ impl Code {
             "Tasks behind it would no longer wait for those before it."
         }),
         refusal("would_be_a_circle", "A circle", "Tasks would need each other."),
+        refusal("task_exists", "The task exists", {
+            "The job has a task of this id, or had one: ids are never used again."
+        }),
+        refusal("nothing_to_retry", "Nothing to retry", {
+            "The task has not failed, and does not wait for its next try."
+        }),
     ];
 
     /// The code of a command that the job machine refused.
     pub fn refused(word: &'static str) -> Self {
-        if word == Self::NO_SUCH_TASK.word {
-            return Self::NO_SUCH_TASK;
+        for other in [Self::NO_SUCH_TASK, Self::INVALID_TASK] {
+            if word == other.word {
+                return other;
+            }
         }
         let known = Self::REFUSALS.iter().find(|code| code.word == word);
         known.copied().unwrap_or(refusal(word, "Refused", "The job refused the command."))

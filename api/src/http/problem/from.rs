@@ -25,11 +25,14 @@ impl From<PlanErrors> for Problem {
 
 impl From<Rejection> for Problem {
     fn from(rejection: Rejection) -> Self {
-        let Rejection { code, message, status, allowed, dependants } = rejection;
+        let Rejection { code, message, status, allowed, dependants, errors } = rejection;
         let mut problem = Self::new(Code::refused(code), message);
         let dependants = dependants.into_iter();
         problem.0.job_status = Some(status);
         problem.0.allowed = allowed;
+        let errors = errors.into_iter();
+        let errors = errors.map(|each| FieldError { pointer: each.pointer, detail: each.detail });
+        problem.0.errors = errors.collect();
         problem.0.dependants = dependants
             .map(|each| Dependant { task: each.task, reference: each.reference })
             .collect();

@@ -109,7 +109,7 @@ impl Problem {
     }
 
     /// With the places that are at fault below another.
-    pub(super) fn below(mut self, pointer: &str) -> Self {
+    pub(in crate::http) fn below(mut self, pointer: &str) -> Self {
         for error in &mut self.0.errors {
             error.pointer.insert_str(0, pointer);
         }
