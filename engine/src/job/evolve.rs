@@ -267,6 +267,7 @@ impl Job {
         if self.tasks[at as usize].status == TaskStatus::Failed {
             self.failed.retain(|&other| other != at);
             self.try_afresh(vec![at]);
+            self.tasks[at as usize].losses = 0;
         }
         // What it has come to need meanwhile comes first.
         if self.tasks[at as usize].unmet == 0 {

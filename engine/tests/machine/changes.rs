@@ -108,7 +108,9 @@ impl Oracle {
         let known = &mut self.tasks[at];
         match (known.status, known.waits) {
             // Who asks for that consents, too.
-            (TaskStatus::Failed, _) => (known.failures, known.wants_consent) = (0, false),
+            (TaskStatus::Failed, _) => {
+                (known.failures, known.losses, known.wants_consent) = (0, 0, false);
+            }
             (TaskStatus::Waiting, Some(Waits::Retry(later))) => assert!(due < later),
             other => panic!("{other:?} is tried again"),
         }

@@ -17,6 +17,7 @@ mod losses;
 mod oracle;
 mod plans;
 mod reach;
+mod replan;
 mod small;
 mod speed;
 mod table;

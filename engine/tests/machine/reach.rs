@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use annals_engine::job::Input;
+use annals_engine::job::{Command, Input, Place};
 use annals_tasks_sdk::plan::{OnFailure, OnLost};
 
+use crate::dsl::id;
 use crate::oracle::{Known, Waits};
-use crate::plans::{Draft, Sketch};
+use crate::plans::{Draft, Sketch, name};
 use crate::small::{PLAIN, asked, drafts, ends, reported};
 use crate::walk::{Walk, setting};
 
@@ -95,7 +96,10 @@ fn shape(walk: &Walk) -> String {
     };
     let tasks: Vec<String> = oracle.tasks.iter().map(of).collect();
     let (status, intent, started) = (oracle.status, oracle.intent, oracle.started);
-    format!("{status:?} {intent:?} {started} {stops:?} {tasks:?}")
+    let order = &oracle.order;
+    // A removed task keeps what it needed, wherever others stand then.
+    let needs: Vec<_> = (0..oracle.tasks.len()).map(|at| oracle.needs(at)).collect();
+    format!("{status:?} {intent:?} {started} {stops:?} {tasks:?} {order:?} {needs:?}")
 }
 
 fn waits_until(task: &Known) -> Option<i64> {
@@ -107,7 +111,14 @@ fn waits_until(task: &Known) -> Option<i64> {
 
 /// All that can be asked and reported in a state, and whether it comes too late.
 fn inputs(walk: &Walk) -> Vec<(Input, bool)> {
-    let fresh = asked(walk.oracle.tasks.len()).into_iter().chain(reported(walk));
+    let tasks = walk.oracle.tasks.len();
+    // Edits that add nothing to a plan: with the others there would be no end.
+    let edits = (0..tasks).flat_map(|at| {
+        let task = || id(&name(at));
+        let moved = Command::Move { task: task(), place: Place::Last };
+        [Command::Retry { task: task() }, moved].map(Input::from)
+    });
+    let fresh = asked(tasks).into_iter().chain(edits).chain(reported(walk));
     let mut inputs: Vec<(Input, bool)> = fresh.map(|input| (input, false)).collect();
     for (number, task) in walk.live.tasks() {
         let over = task.attempts().iter().rev().find(|attempt| attempt.outcome.is_some());
