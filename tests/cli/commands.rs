@@ -109,6 +109,31 @@ fn remove_takes_tasks_out_along_with_their_dependants() {
 }
 
 #[test]
+fn a_script_that_fails_is_mended_and_the_job_goes_on() {
+    let (place, id) = chained();
+    place.write("more.yaml", "id: more\nkind: shell\ninput: {script: touch more}\n");
+    place.write("bad.yaml", "id: more\nkind: shell\ntimeout: 5\n");
+    let answer = place.annals(&["insert", &id, "@bad.yaml"]).expect(2);
+    assert!(answer.stderr.contains("bad.yaml:3:"), "{}", answer.stderr);
+    let job = place.json(&["insert", &id, "@more.yaml", "--after", "a", "--needed-by", "c"]);
+    assert_eq!(job["tasks"][1]["id"], "more");
+    place.annals(&["move", &id, "more"]).expect(2);
+    place.annals(&["move", &id, "more", "--before", "c"]).expect(0);
+    let mended = r#"{"input": {"script": "echo '7' > $ANNALS_OUTPUT"}}"#;
+    let dry = place.annals(&["edit", &id, "a", mended, "--dry-run"]).expect(0);
+    assert!(dry.stdout.contains("TaskEdited  a"), "{}", dry.stdout);
+    place.annals(&["edit", &id, "a", mended, "--reason", "a typing error"]).expect(0);
+    place.annals(&["edit", &id, "a", r#"{"id": "z"}"#]).expect(2);
+    place.annals(&["retry", &id, "a"]).expect(0);
+    place.annals(&["run", "--job", &id]).expect(0);
+    let job = place.json(&["show", &id]);
+    let ids: Vec<_> =
+        job["tasks"].as_array().unwrap().iter().map(|task| task["id"].clone()).collect();
+    assert_eq!(ids, ["a", "b", "more", "c"]);
+    assert_eq!(job["tasks"][0]["attempts"].as_array().unwrap().len(), 2);
+}
+
+#[test]
 fn what_is_not_there_is_said_to_be_not_there() {
     let (place, id) = chained();
     let unknown = "01890000-0000-7000-8000-000000000000";

@@ -5,8 +5,9 @@ use annals_engine::job::{JobStatus, PauseMode};
 use annals_tasks_sdk::Payload;
 
 use super::Session;
-use super::args::{Asked, CommandArgs, ExecuteArgs, PauseArgs, RemoveArgs, RetryArgs, SkipArgs};
+use super::args::{Asked, CommandArgs, ExecuteArgs, PauseArgs, RemoveArgs, SkipArgs};
 use super::backend::{Answered, Backend, Settled, Verb};
+use super::edit_args::RetryArgs;
 use super::error::{CliError, Exit};
 use super::place::Place;
 use super::text::plain;

@@ -3,9 +3,9 @@
 use annals_tasks_sdk::plan::{Limits, PlanErrors, TaskPatch, TaskSpec};
 
 use super::Session;
-use super::args::{EditArgs, InsertArgs, MoveArgs};
 use super::backend::Verb;
 use super::commands::ask;
+use super::edit_args::{EditArgs, InsertArgs, MoveArgs};
 use super::error::{CliError, Exit};
 use crate::plan_file::{Overrides, PlanFile};
 

@@ -10,6 +10,7 @@ mod backend;
 mod bulk;
 mod commands;
 mod diagnostics;
+mod edit_args;
 mod edits;
 mod error;
 mod events;

@@ -89,79 +89,74 @@ async fn a_failed_task_is_mended_and_tried_again() {
     refused.problem(409, "not_in_this_status");
 }
 
+/// Path, body, status, code, place, and words of the problem.
+const REFUSED: [(&str, &str, u16, &str, &str, &str); 16] = [
+    ("", r#"{"after": "a"}"#, 422, "invalid_body", "", "`task` is missing"),
+    ("", r#"{"task": {"id": "x"}}"#, 422, "invalid_task", "/task", "`kind` is missing"),
+    ("", r#"{"task": {"id": "x", "kind": "nop"}}"#, 422, "invalid_task", "/task/kind", "noop"),
+    ("", r#"{"task": {"id": "b", "kind": "noop"}}"#, 409, "task_exists", "", "b"),
+    (
+        "",
+        r#"{"task": {"id": "x", "kind": "noop"}, "before": "a"}"#,
+        409,
+        "task_is_settled",
+        "",
+        "task a, which is running",
+    ),
+    (
+        "",
+        r#"{"task": {"id": "x", "kind": "noop", "needs": ["y"]}}"#,
+        422,
+        "invalid_task",
+        "/task/needs/0",
+        "no task has the id `y`",
+    ),
+    (
+        "",
+        r#"{"task": {"id": "x", "kind": "noop", "needs": ["c"]}, "needed_by": ["b"]}"#,
+        409,
+        "would_be_a_circle",
+        "",
+        "needs",
+    ),
+    (
+        "",
+        r#"{"task": {"id": "x", "kind": "noop"}, "after": "a", "before": "b"}"#,
+        422,
+        "invalid_body",
+        "/after",
+        "two places",
+    ),
+    ("", r#"{"task": {"id": "x", "kind": "noop"}, "after": "y"}"#, 404, "no_such_task", "", "y"),
+    (
+        "",
+        r#"{"task": {"id": "x", "kind": "echo", "input": {"$output": "c"}}, "before": "b"}"#,
+        422,
+        "invalid_task",
+        "/task/input",
+        "does not need `c`",
+    ),
+    (
+        "",
+        r#"{"task": {"id": "x", "kind": "echo", "input": {"$input": "/n"}}}"#,
+        422,
+        "invalid_task",
+        "/task/input",
+        "has nothing at",
+    ),
+    ("/b/move", "{}", 422, "invalid_body", "", "`after` or `before`"),
+    ("/a/move", r#"{"after": "c"}"#, 409, "task_is_live", "", "while it runs"),
+    ("/b/move", r#"{"after": "c"}"#, 409, "would_lose_order", "", "task c"),
+    ("/b/retry", "", 409, "nothing_to_retry", "", "pending"),
+    ("/y/retry", "", 404, "no_such_task", "", "y"),
+];
+
 #[tokio::test]
-async fn what_is_wrong_with_an_edit_is_said_with_its_place() {
+async fn what_is_wrong_with_an_insert_a_move_or_a_retry_is_said_with_its_place() {
     let (face, job) = chain().await;
     let before = face.get(&job).await.json();
     let tasks = format!("{job}/tasks");
-    let table = [
-        ("", r#"{"after": "a"}"#, 422, "invalid_body", "", "`task` is missing"),
-        ("", r#"{"task": {"id": "x"}}"#, 422, "invalid_task", "/task", "`kind` is missing"),
-        ("", r#"{"task": {"id": "x", "kind": "nop"}}"#, 422, "invalid_task", "/task/kind", "noop"),
-        ("", r#"{"task": {"id": "b", "kind": "noop"}}"#, 409, "task_exists", "", "b"),
-        (
-            "",
-            r#"{"task": {"id": "x", "kind": "noop"}, "before": "a"}"#,
-            409,
-            "task_is_settled",
-            "",
-            "task a, which is running",
-        ),
-        (
-            "",
-            r#"{"task": {"id": "x", "kind": "noop", "needs": ["y"]}}"#,
-            422,
-            "invalid_task",
-            "/task/needs/0",
-            "no task has the id `y`",
-        ),
-        (
-            "",
-            r#"{"task": {"id": "x", "kind": "noop", "needs": ["c"]}, "needed_by": ["b"]}"#,
-            409,
-            "would_be_a_circle",
-            "",
-            "needs",
-        ),
-        (
-            "",
-            r#"{"task": {"id": "x", "kind": "noop"}, "after": "a", "before": "b"}"#,
-            422,
-            "invalid_body",
-            "/after",
-            "two places",
-        ),
-        (
-            "",
-            r#"{"task": {"id": "x", "kind": "noop"}, "after": "y"}"#,
-            404,
-            "no_such_task",
-            "",
-            "y",
-        ),
-        (
-            "",
-            r#"{"task": {"id": "x", "kind": "echo", "input": {"$output": "c"}}, "before": "b"}"#,
-            422,
-            "invalid_task",
-            "/task/input",
-            "does not need `c`",
-        ),
-        (
-            "",
-            r#"{"task": {"id": "x", "kind": "echo", "input": {"$input": "/n"}}}"#,
-            422,
-            "invalid_task",
-            "/task/input",
-            "has nothing at",
-        ),
-        ("/b/move", "{}", 422, "invalid_body", "", "`after` or `before`"),
-        ("/a/move", r#"{"after": "c"}"#, 409, "task_is_live", "", "while it runs"),
-        ("/b/move", r#"{"after": "c"}"#, 409, "would_lose_order", "", "task c"),
-        ("/b/retry", "", 409, "nothing_to_retry", "", "pending"),
-        ("/y/retry", "", 404, "no_such_task", "", "y"),
-    ];
-    for (path, body, status, code, pointer, words) in table {
+    for (path, body, status, code, pointer, words) in REFUSED {
         let problem = face.post(&format!("{tasks}{path}"), body).await;
         let problem = problem.problem(status, code);
         let said = problem["detail"].to_string() + &problem["errors"].to_string();
@@ -170,6 +165,14 @@ async fn what_is_wrong_with_an_edit_is_said_with_its_place() {
             assert_eq!(problem["errors"][0]["pointer"], pointer, "{path} {body}: {problem}");
         }
     }
+    assert_eq!(face.get(&job).await.json()["seq"], before["seq"], "nothing has changed");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_edit_is_said_with_its_place() {
+    let (face, job) = chain().await;
+    let before = face.get(&job).await.json();
+    let tasks = format!("{job}/tasks");
     let table = [
         ("b", "{}", 422, "invalid_task", "nothing"),
         ("b", r#"{"id": "x"}"#, 422, "invalid_task", "keeps its id"),

@@ -6,8 +6,8 @@
 //! or with a default) and `#code` (never retried). `@manual` waits for its start, `@out$x`
 //! makes the plan's output that of x.
 //!
-//! Commands on plans are `insert z<a before b by c,d`, `move a after b`, `edit a {JSON} reset` (JSON
-//! without spaces) and `retry a`; where no place is said it is the last.
+//! Edits are `insert z<a before b by c,d`, `move a after b`, `edit a {JSON} reset` (JSON without
+//! spaces) and `retry a`; where no place is said it is the last.
 //!
 //! A history is a list of commands and reports, separated by `;`. A failure has a code, and after
 //! it `+90` (the next attempt is to wait that many seconds) and `~alias`: `fail a busy+90`.

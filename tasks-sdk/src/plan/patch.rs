@@ -17,7 +17,7 @@ use crate::{KindName, Payload};
 ///
 /// ```
 /// use annals_tasks_sdk::plan::{Limits, TaskPatch, TaskSpec};
-/// let task = r#"{"id": "fetch", "kind": "shell", "input": {"script": "exit 1"}, "timeout": "5m"}"#;
+/// let task = r#"{"id": "a", "kind": "shell", "input": {"script": "exit 1"}, "timeout": "5m"}"#;
 /// let task = TaskSpec::from_json(task, &Limits::default())?;
 /// let patch = r#"{"input": {"script": "exit 0"}, "timeout": null}"#;
 /// let patch = TaskPatch::from_json(patch, &Limits::default())?;

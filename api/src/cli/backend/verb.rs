@@ -122,7 +122,7 @@ impl Verb {
             Self::Execute { paused } => vec![format!(r#""paused":{paused}"#)],
             Self::Pause(PauseMode::Drain) => vec![r#""mode":"drain""#.into()],
             Self::Pause(PauseMode::Interrupt) => vec![r#""mode":"interrupt""#.into()],
-            Self::Cancel | Self::Resume => Vec::new(),
+            Self::Cancel | Self::Resume | Self::Edit { .. } | Self::Retry { .. } => Vec::new(),
             Self::Skip { task, output, cascade } => {
                 let output = output.as_ref();
                 let output = output.map(|output| format!(r#""output":{}"#, output.as_str()));
@@ -137,7 +137,6 @@ impl Verb {
                 [Some(task), at(place), Some(needed_by)].into_iter().flatten().collect()
             }
             Self::Move { place, .. } => at(place).into_iter().collect(),
-            Self::Edit { .. } | Self::Retry { .. } => Vec::new(),
             Self::Remove { task, cascade } => {
                 [Some(named(task)), cascades(cascade)].into_iter().flatten().collect()
             }

@@ -31,7 +31,8 @@ pub(super) fn retry(job: &Job, task: &TaskId, now: Timestamp) -> Result<Vec<Even
         }
         _ => {
             let message = format!(
-                "task {} is {}: only one that has failed, or waits for its next try, is tried again",
+                "task {} is {}: only one that has failed, or waits for its next try, is tried \
+                 again",
                 task.spec.id, task.status
             );
             Err(rejection(job, "nothing_to_retry", message))

@@ -1,6 +1,6 @@
 //! Version 2 of the events' payloads, where they differ from [version 1](super::v1): a plan has a
-//! deadline, a task a heartbeat timeout, and a plan can be edited. The same rules hold: nothing here may change once it was
-//! released.
+//! deadline, a task a heartbeat timeout, and a plan can be edited. The same rules hold: nothing
+//! here may change once it was released.
 
 mod edit;
 mod plan;
