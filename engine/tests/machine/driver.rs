@@ -49,7 +49,7 @@ impl Walk {
 
     fn edit(&mut self) -> Command {
         let sketch = Sketch::any(&mut self.rng, self.oracle.tasks.len());
-        let patch = sketch.patch(&mut self.rng, "noop");
+        let patch = sketch.patch(&mut self.rng, &["id"]);
         Command::Edit { task: id(&self.any_name()), patch, reset: self.rng.bool() }
     }
 

@@ -69,7 +69,7 @@ impl Edit {
 /// Who takes an output without a default, as the plan has it; `None` is the plan's own output.
 fn takers(oracle: &Oracle, from: usize, settled: &[bool]) -> Vec<Option<String>> {
     let mut takers = Vec::new();
-    for at in (0..oracle.tasks.len()).filter(|&at| oracle.is_to_run(at, settled)) {
+    for &at in oracle.order.iter().filter(|&&at| oracle.is_to_run(at, settled)) {
         let inputs = &oracle.draft.tasks[at].takes;
         takers.extend(inputs.iter().filter(|&&each| each == (from, false)).map(|_| Some(name(at))));
     }

@@ -153,13 +153,11 @@ impl Sketch {
         sketch
     }
 
-    /// Some of its fields, for another task; others left out. A kind among them is `noop`,
-    /// `sleep`, or `other` in place of the former.
-    pub(crate) fn patch(&self, rng: &mut Rng, other: &str) -> TaskPatch {
-        let spec = self.spec(0).to_json().as_str().replace(r#""noop""#, &format!("{other:?}"));
+    /// Some of its fields but those that are `fixed`, for another task; others left out.
+    pub(crate) fn patch(&self, rng: &mut Rng, fixed: &[&str]) -> TaskPatch {
         let fields: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_str(&spec).unwrap();
-        let some = fields.into_iter().filter(|(name, _)| name != "id" && rng.bool());
+            serde_json::from_str(self.spec(0).to_json().as_str()).unwrap();
+        let some = fields.into_iter().filter(|(name, _)| !fixed.contains(&&**name) && rng.bool());
         let mut patch: serde_json::Map<_, _> = some.collect();
         for left_out in ["needs", "input", "on_failure"] {
             if rng.u8(..4) == 0 {

@@ -144,9 +144,14 @@ fn insert(at: usize, rng: &mut Rng) -> Command {
     Command::Insert { task: Box::new(spec), place: place(rng, at), needed_by }
 }
 
+/// No kinds, of which the oracle knows less than there are here.
 fn edit(at: usize, rng: &mut Rng) -> Command {
     let sketch = Sketch { sleeps: false, ..Sketch::any(rng, at + 1) };
-    Command::Edit { task: id(&name(at)), patch: sketch.patch(rng, KIND), reset: rng.bool() }
+    Command::Edit {
+        task: id(&name(at)),
+        patch: sketch.patch(rng, &["id", "kind"]),
+        reset: rng.bool(),
+    }
 }
 
 impl Request {
