@@ -262,12 +262,16 @@ impl<'a> Suggestion<'a> {
         let verb = remedy.verb();
         let (task, mode, cascade) = match remedy {
             Remedy::Skip { task, cascade } => (Some(task.as_str()), None, cascade.then_some(true)),
+            Remedy::Retry { task } => (Some(task.as_str()), None, None),
             Remedy::Interrupt => (None, Some("interrupt"), None),
             _ => (None, None, None),
         };
         let body = Body { task, mode, cascade };
-        let has_body = task.is_some() || mode.is_some();
-        let path = format!("/jobs/{job}/{verb}");
+        let (path, has_body) = match remedy {
+            // Its path names the task.
+            Remedy::Retry { task } => (format!("/jobs/{job}/tasks/{task}/retry"), false),
+            _ => (format!("/jobs/{job}/{verb}"), task.is_some() || mode.is_some()),
+        };
         Self { verb, task, mode, cascade, method: "POST", path, body: has_body.then_some(body) }
     }
 }

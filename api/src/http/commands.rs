@@ -163,8 +163,7 @@ impl FromQuery for RemoveQuery {
     const KNOWN: &'static [&'static str] = &["cascade", "dry_run", "reason", "expected_seq"];
 
     fn read(parameters: &Parameters) -> Result<Self, Problem> {
-        let reason = parameters.text("reason")?.map(Into::into);
-        let why = Why { reason, expected_seq: parameters.number("expected_seq")? };
+        let why = Why::of_query(parameters)?;
         let (cascade, dry_run) = (parameters.flag("cascade")?, parameters.flag("dry_run")?);
         Ok(Self { cascade, dry_run, why })
     }

@@ -164,8 +164,7 @@ impl FromQuery for EditQuery {
     const KNOWN: &'static [&'static str] = &["reset", "dry_run", "reason", "expected_seq"];
 
     fn read(parameters: &Parameters) -> Result<Self, Problem> {
-        let reason = parameters.text("reason")?.map(Into::into);
-        let why = Why { reason, expected_seq: parameters.number("expected_seq")? };
+        let why = Why::of_query(parameters)?;
         let (reset, dry_run) = (parameters.flag("reset")?, parameters.flag("dry_run")?);
         Ok(Self { reset, dry_run, why })
     }

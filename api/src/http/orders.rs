@@ -6,6 +6,8 @@ use annals_engine::job::{Command, PauseMode};
 use utoipa::ToSchema;
 
 use super::fields::Fields;
+use super::problem::Problem;
+use super::query::Parameters;
 
 /// What a body says beside the command itself.
 #[derive(Debug, Default)]
@@ -18,6 +20,12 @@ impl Why {
     fn read(fields: &mut Fields<'_>) -> Self {
         let reason = fields.text("reason").map(Into::into);
         Self { reason, expected_seq: fields.number("expected_seq") }
+    }
+
+    /// The same from the query, of requests whose body has no place for it.
+    pub(super) fn of_query(parameters: &Parameters) -> Result<Self, Problem> {
+        let reason = parameters.text("reason")?.map(Into::into);
+        Ok(Self { reason, expected_seq: parameters.number("expected_seq")? })
     }
 }
 

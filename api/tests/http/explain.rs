@@ -116,5 +116,9 @@ async fn failures_and_waits_come_with_their_errors_and_times() {
         at(&why["reasons"][1], ["/code", "/task", "/error/code"]),
         json!(["task_failed", "b", "missing_output"])
     );
-    assert_eq!(verbs(&why["reasons"][1]), ["skip"]);
+    assert_eq!(verbs(&why["reasons"][1]), ["retry", "skip"]);
+    // What it suggests can be asked as it says it.
+    let retry = &why["reasons"][1]["commands"][0];
+    let path = format!("/api/v1{}", retry["path"].as_str().unwrap());
+    face.post(&path, "").await.with_status(202);
 }

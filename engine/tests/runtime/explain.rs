@@ -81,13 +81,13 @@ const CASES: [Case; 7] = [
             "the job was paused 0s ago, when task a failed, whose plan says `on_failure: pause`",
             "task a has failed: the disk is full [broken]",
         ],
-        &[&["resume", "cancel"], &["skip"]],
+        &[&["resume", "cancel"], &["retry", "skip"]],
     ),
     (
         r#"{"id": "a", "kind": "fails", "retry": {"max_attempts": 3,
         "backoff": {"initial": "8s", "jitter": 0}}}"#,
         &["task a failed 1 of 3 times, and attempt 2 is due in 8s: the disk is full [broken]"],
-        &[&["skip"]],
+        &[&["retry", "skip"]],
     ),
     (
         r#"{"id": "a", "kind": "sleep", "input": {"for": "1m"}}, {"id": "b", "kind": "ok"},
@@ -182,7 +182,7 @@ async fn attempts_are_told_with_their_times_and_what_they_say() {
     let runs = "attempt 1 of task a runs since 3s, and times out in 29m 57s, and is stopped when \
          nothing is heard of it for 5m: 3 of 10 done, unpacking";
     let now = says(&job, &[runs, failed, behind]).await;
-    assert_eq!(verbs(&now), [vec!["skip"], vec!["skip"], vec![]]);
+    assert_eq!(verbs(&now), [vec!["skip"], vec!["retry", "skip"], vec![]]);
     assert_eq!(now.summary(), format!("{runs} (and 2 more reasons)"));
 
     pause(&job, PauseMode::Drain).await;

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use annals_engine::Ask;
 use annals_engine::job::{Command, Job, JobStatus, LossRule, PauseMode};
 use annals_engine::runtime::{Builder, Engine, JobHandle};
-use annals_tasks_sdk::{Payload, TaskContext, TaskError, TaskResult};
+use annals_tasks_sdk::plan::{Limits, TaskPatch};
+use annals_tasks_sdk::{Payload, TaskContext, TaskError, TaskId, TaskResult};
 
 use super::support::{
     Gate, HandClock, Store, Tally, World, cancel, counting, kill, laws, loops, nothing, outcomes,
@@ -221,6 +222,45 @@ async fn after_a_restart_the_oldest_come_first() {
         ended(&engine.job(id)).await;
     }
     assert_eq!(*order.lock().unwrap(), (0..50).collect::<Vec<u32>>());
+}
+
+/// A place in a queue, and a grant on its way, are those of the kind that the task had.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_is_edited_while_it_queues_starts_as_what_it_has_become() {
+    for loops in loops() {
+        let (world, gate, tally) = (World::in_memory(), Gate::new(), Tally::new());
+        let (opened, inside) = (gate.clone(), tally.clone());
+        let hold = move |_cx: TaskContext, input: Payload| {
+            let (opened, inside) = (opened.clone(), inside.clone());
+            async move {
+                let _inside = inside.enter();
+                opened.pass().await;
+                Ok(input)
+            }
+        };
+        let wrong = |_cx: TaskContext, _input: Payload| async {
+            Err::<Payload, _>(TaskError::new("wrong", "it is the kind from before"))
+        };
+        let engine = world.engine().loops(loops).slots(1).task(task("hold"), hold);
+        let engine = engine.task(task("wrong"), wrong).task(task("right"), nothing).start();
+        let engine = within(engine).await.unwrap();
+        let holder = submit(&engine, plan(r#"{"id": "a", "kind": "hold"}"#)).await;
+        within(tally.until(|counts| counts.inside == 1)).await;
+        let mut jobs = Vec::new();
+        for _ in 0..10 {
+            jobs.push(submit(&engine, plan(r#"{"id": "a", "kind": "wrong"}"#)).await);
+        }
+        for job in &jobs {
+            let patch = TaskPatch::from_json(r#"{"kind": "right"}"#, &Limits::default()).unwrap();
+            let edit = Command::Edit { task: TaskId::new("a").unwrap(), patch, reset: false };
+            within(job.command(edit, Ask::default())).await.unwrap();
+        }
+        gate.open();
+        for job in jobs.iter().chain([&holder]) {
+            assert_eq!(ended(job).await.status(), JobStatus::Completed);
+        }
+        within(engine.shutdown()).await.unwrap();
+    }
 }
 
 /// Fifty innocent jobs and poison, on engines that die as soon as the poison runs.

@@ -17,6 +17,11 @@ pub enum Remedy {
     Interrupt,
     /// End it.
     Cancel,
+    /// Try a task again now.
+    Retry {
+        /// Which one.
+        task: TaskId,
+    },
     /// Go on without a task.
     Skip {
         /// Which one.
@@ -34,6 +39,7 @@ impl Remedy {
             Self::Resume => "resume",
             Self::Interrupt => "pause",
             Self::Cancel => "cancel",
+            Self::Retry { .. } => "retry",
             Self::Skip { .. } => "skip",
         }
     }
@@ -45,6 +51,7 @@ impl Remedy {
             Self::Resume => Command::Resume,
             Self::Interrupt => Command::Pause { mode: PauseMode::Interrupt },
             Self::Cancel => Command::Cancel,
+            Self::Retry { task } => Command::Retry { task: task.clone() },
             Self::Skip { task, cascade } => {
                 Command::Skip { task: Some(task.clone()), output: None, cascade: *cascade }
             }
@@ -58,14 +65,17 @@ impl Remedy {
             Reason::NotExecuted => vec![Self::Execute, Self::Cancel],
             Reason::Paused { .. } => vec![Self::Resume, Self::Cancel],
             Reason::Pausing { .. } => vec![Self::Resume, Self::Interrupt, Self::Cancel],
+            Reason::Retries { task, .. } | Reason::TaskFailed { task, .. } => {
+                let mut all = vec![Self::Retry { task: task.clone() }];
+                all.extend(Self::of_task(task, job, now));
+                all
+            }
             Reason::CutOff { task, .. }
             | Reason::Runs { task, .. }
-            | Reason::Retries { task, .. }
             | Reason::Sleeps { task, .. }
             | Reason::WantsKind { task, .. }
             | Reason::WantsSlot { task, .. }
-            | Reason::Suspect { task, .. }
-            | Reason::TaskFailed { task, .. } => Self::of_task(task, job, now),
+            | Reason::Suspect { task, .. } => Self::of_task(task, job, now),
             _ => Vec::new(),
         };
         candidates.into_iter().filter(|one| one.helps(job, now)).collect()
