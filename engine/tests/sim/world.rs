@@ -227,6 +227,10 @@ impl World {
         while self.clients[0].is_waiting() {
             assert!(self.step(), "nobody answers");
         }
+        // What somebody asked for before the end may still be decided, and not be durable.
+        while self.life.as_ref().is_some_and(|life| life.hands.may_commit()) {
+            assert!(self.step(), "nothing commits");
+        }
         self.check_counts();
         self.shut_down();
         while self.life.as_ref().is_some_and(|life| !matches!(life.stage, Stage::Ended)) {
