@@ -23,6 +23,7 @@ use annals::App;
 use annals::prelude::*;
 use annals_engine::job::Command;
 use tasks::{MEDIA, Order, PROBE, PUBLISH, RENDER, Release, THUMBNAILS, TRANSCODE};
+use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -56,6 +57,8 @@ async fn run(arguments: Vec<String>) -> Result<(), Box<dyn Error>> {
     let data = PathBuf::from(arguments.next().unwrap_or_else(|| "media-data".into()));
     let frames = arguments.next().map_or(Ok(240), |frames| frames.parse())?;
 
+    // Before anything runs that a Ctrl-C is to find running.
+    let mut interrupt = signal(SignalKind::interrupt())?;
     let engine = app().open(&data).start().await?;
     let job = if let Some(job) = unfinished(&engine).await? {
         println!("goes on with job {}", job.id());
@@ -77,7 +80,7 @@ async fn run(arguments: Vec<String>) -> Result<(), Box<dyn Error>> {
                 release.frames, release.percent_of_original, release.manifest.display()
             );
         }
-        _ = tokio::signal::ctrl_c() => println!("stopped; the same command goes on"),
+        _ = interrupt.recv() => println!("stopped; the same command goes on"),
     }
     engine.shutdown_now().await?;
     Ok(())
