@@ -100,17 +100,11 @@ pub(super) async fn follow(
     since: Since,
     session: &mut Session,
 ) -> Result<Exit, CliError> {
-    let mut show = begin(job, since, session);
-    if show.seen().seq > 0 {
-        if let Some(first) = server.first_event(job.id).await? {
-            show.learn(&first)?;
-        }
-        show.standing(job);
-    }
+    // Before anything is shown: whoever sees a line of it knows that a signal is heard.
     let mut signals = Signals::listen()?;
-    let mut watcher = Watcher::new(server, job, show);
+    let mut watcher = Watcher::new(server, job, begin(job, since, session));
     let ended = tokio::select! {
-        ended = watcher.work() => Ok(ended?),
+        ended = watcher.work(job) => Ok(ended?),
         exit = signals.next() => Err(exit),
     };
     let Watcher { mut show, .. } = watcher;
@@ -145,8 +139,15 @@ impl<'a> Watcher<'a> {
         Self { server, id: job.id, show, upto: job.seq, glance }
     }
 
-    /// Shows everything until the job has ended or is paused; gives its last snapshot.
-    async fn work(&mut self) -> Result<String, CliError> {
+    /// Shows how the job stands where some of it is past, and everything from there until it has
+    /// ended or is paused; gives its last snapshot.
+    async fn work(&mut self, job: &Job) -> Result<String, CliError> {
+        if self.show.seen().seq > 0 {
+            if let Some(first) = self.server.first_event(self.id).await? {
+                self.show.learn(&first)?;
+            }
+            self.show.standing(job);
+        }
         let mut frames = tokio::time::interval(FRAME);
         let mut events = self.server.follow(self.id, self.show.seen().seq);
         loop {
