@@ -18,6 +18,8 @@ const IN_START: u32 = 20;
 const IN_END: u32 = 5;
 /// Amid the work a kill comes up to this long behind the first step that ends.
 const AMID_MAX: Duration = Duration::from_millis(60);
+/// A request takes about so long, so that a kill finds it anywhere on its way.
+const REQUEST_MAX: Duration = Duration::from_millis(3);
 /// An end takes about this long: steps take less.
 const END_MAX: Duration = Duration::from_millis(120);
 
@@ -70,6 +72,8 @@ impl<'p> Killer<'p> {
     fn amid(&mut self) {
         let server = self.begin();
         self.pause(AMID_MAX);
+        self.load.hurry();
+        self.pause(REQUEST_MAX);
         // Its drop is the kill.
         drop(server);
         self.load.reach(None);

@@ -62,6 +62,9 @@ pub(crate) struct Load<'p> {
     place: &'p Place,
     server: Mutex<Option<SocketAddr>>,
     moved: Condvar,
+    /// How often the clients were told not to dawdle.
+    hurries: Mutex<u64>,
+    hurried: Condvar,
     ends: AtomicBool,
     answers: AtomicUsize,
     ledger: Mutex<Vec<Deed>>,
@@ -73,6 +76,8 @@ impl<'p> Load<'p> {
             place,
             server: Mutex::new(None),
             moved: Condvar::new(),
+            hurries: Mutex::new(0),
+            hurried: Condvar::new(),
             ends: AtomicBool::new(false),
             answers: AtomicUsize::new(0),
             ledger: Mutex::new(Vec::new()),
@@ -91,6 +96,19 @@ impl<'p> Load<'p> {
     pub(crate) fn reach(&self, server: Option<SocketAddr>) {
         *self.server.lock().unwrap() = server;
         self.moved.notify_all();
+    }
+
+    /// Has every client that pauses ask at once, so that requests are on their way.
+    pub(crate) fn hurry(&self) {
+        *self.hurries.lock().unwrap() += 1;
+        self.hurried.notify_all();
+    }
+
+    /// As a client pauses between its requests.
+    fn dawdle(&self, most: Duration) {
+        let hurries = self.hurries.lock().unwrap();
+        let before = *hurries;
+        drop(self.hurried.wait_timeout_while(hurries, most, |now| *now == before).unwrap());
     }
 
     pub(crate) fn progress(&self) -> Progress {
@@ -141,7 +159,7 @@ impl<'l> Client<'l> {
             } else {
                 self.look();
             }
-            std::thread::sleep(Duration::from_millis(self.rng.u64(..20)));
+            self.load.dawdle(Duration::from_millis(self.rng.u64(..20)));
         }
     }
 
