@@ -16,6 +16,7 @@ mod lifecycle;
 mod losses;
 mod oracle;
 mod plans;
+mod published;
 mod reach;
 mod replan;
 mod small;
