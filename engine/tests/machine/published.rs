@@ -87,8 +87,8 @@ What each command does to a job, in every state that the job and the task can be
 made by asking the state machine, and a test compares it. A command that is accepted appends the \
 events that are named, in one commit and in that order; *nothing to do* is an acceptance too, for \
 what was asked for already holds. A command that is refused changes nothing; the words in front of \
-its reason are the `code` of the problem over HTTP. Events of attempts that are told to stop follow \
-when these are really over.
+its reason are the `code` of the problem over HTTP. Events of attempts that are told to stop \
+follow when these are really over.
 
 Every command takes `reason`, `expected_seq` (refused with `stale` where the job has moved on) and \
 `dry_run` (answers with the events and the job behind them, and appends nothing), and keeps who \
