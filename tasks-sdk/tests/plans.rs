@@ -97,9 +97,7 @@ fn the_plan_itself() {
 
 #[test]
 fn fields_that_are_not_built_yet_are_refused_by_name() {
-    for field in
-        ["queue", "priority", "exclusive", "deadline", "fail_fast", "compensate_on", "finally"]
-    {
+    for field in ["queue", "priority", "deadline", "fail_fast", "compensate_on", "finally"] {
         let text =
             format!(r#"{{"name": "n", "{field}": [], "tasks": [{{"id": "a", "kind": "k"}}]}}"#);
         let words = format!("`{field}` is not supported by this version");
@@ -292,6 +290,7 @@ fn limits_name_themselves_and_what_was_given() {
 /// A plan with everything that a plan can have.
 const FULL: &str = r#"{"name":"n\u0000ä \"q\"","labels":{"env":"prod","k\n":""},
     "input":{"big":20000000000000000000001, "x": 1.0},"start":"manual","output":null,
+    "exclusive":"host/ä",
     "tasks":[
     {"id":"a","title":"\u0000 \u001b[31m ☃","kind":"k.v:1","input":[{"$input":"/big"}],
      "needs":[],"timeout":"PT1H30M","heartbeat_timeout":"5m","cancel_grace":"0s",
@@ -307,6 +306,7 @@ fn plans_survive_the_way_through_json() {
     let plan = read(FULL).unwrap();
     assert_eq!(&*plan.name, "n\0ä \"q\"");
     assert_eq!(plan.start, Start::Manual);
+    assert_eq!(plan.exclusive.as_deref(), Some("host/ä"));
     assert_eq!(plan.output, Some(Payload::NULL));
     let [a, b, c] = &plan.tasks[..] else { panic!("three tasks") };
     assert_eq!(a.title.as_deref(), Some("\0 \u{1b}[31m ☃"));

@@ -52,6 +52,9 @@ fn header(job: &Job) -> Vec<String> {
     if let Some(source) = &job.source {
         add("file", plain(source).into_owned());
     }
+    if let Some(key) = &job.exclusive {
+        add("exclusive", plain(key).into_owned());
+    }
     for (label, value) in &job.labels {
         add("label", format!("{}: {}", plain(label), plain(value)));
     }

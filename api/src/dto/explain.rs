@@ -85,7 +85,8 @@ pub struct Because<'a> {
     /// How many slots that has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slots: Option<u64>,
-    /// The task's place in that line, from 1; left out where it is far behind.
+    /// The task's place in that line, or the job's in that for its key, from 1; left out where it
+    /// is far behind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<u64>,
     /// How long that line is.
@@ -94,7 +95,10 @@ pub struct Because<'a> {
     /// How often in a row the engine died while the task ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub losses: Option<u32>,
-    /// The job of the suspect that runs now.
+    /// The exclusive key that another job holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<&'a str>,
+    /// The job of the suspect that runs now, or the one that holds the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = Uuid)]
     pub other_job: Option<String>,
@@ -220,6 +224,12 @@ impl<'a> Because<'a> {
                 losses: Some(*losses),
                 other_job: other.map(|other| other.job.to_string()),
                 ..Self::in_line(line)
+            },
+            Reason::WantsKey { key, holder, place } => Self {
+                key: Some(key),
+                other_job: Some(holder.to_string()),
+                place: Some(*place),
+                ..none
             },
             Reason::Needs { needs, .. } => {
                 Self { needs: needs.iter().map(TaskId::as_str).collect(), ..none }

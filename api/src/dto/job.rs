@@ -42,6 +42,9 @@ pub struct Job<'a> {
     pub queue: &'static str,
     /// Its priority there.
     pub priority: i32,
+    /// Of the jobs with this key one runs at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exclusive: Option<&'a str>,
     /// Free pairs to find it by.
     #[schema(value_type = BTreeMap<String, String>)]
     pub labels: &'a BTreeMap<Box<str>, Box<str>>,
@@ -164,6 +167,7 @@ impl<'a> Job<'a> {
             seq: job.seq(),
             queue: "default",
             priority: 0,
+            exclusive: job.exclusive().map(|own| &*own.key),
             labels: &header.labels,
             input: Some(&header.input).filter(|input| !input.is_null()),
             output: if completed { job.output().ok().flatten() } else { None },

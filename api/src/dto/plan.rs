@@ -28,6 +28,10 @@ pub struct Plan {
     pub input: Option<Value>,
     /// When the job starts; `now` where it is left out.
     pub start: Option<Start>,
+    /// Of the jobs with the same key one runs at a time; the others wait in the order in which they
+    /// started. A paused job keeps the key, and one that is opened again waits anew.
+    #[schema(min_length = 1, max_length = 256)]
+    pub exclusive: Option<String>,
     /// What the job gives, with references; the output of the last task that is not removed where
     /// it is left out.
     pub output: Option<Value>,
@@ -49,6 +53,8 @@ pub struct WorkflowCall {
     pub labels: Option<BTreeMap<String, String>>,
     /// When the job starts.
     pub start: Option<Start>,
+    /// Of the jobs with the same key one runs at a time.
+    pub exclusive: Option<String>,
 }
 
 /// When a job starts.
@@ -181,6 +187,7 @@ mod tests {
 
     /// A plan that says everything, in a value that is not the default.
     const WHOLE: &str = r#"{"name": "all", "labels": {"a": "b"}, "input": 1, "start": "manual",
+        "exclusive": "host/web-42",
         "output": {"$output": "one"}, "tasks": [
         {"id": "one", "title": "One", "kind": "noop", "input": 2, "needs": [], "timeout": "1m",
          "heartbeat_timeout": "5s", "cancel_grace": "1s", "on_failure": "pause", "on_lost": "fail",

@@ -122,3 +122,30 @@ async fn failures_and_waits_come_with_their_errors_and_times() {
     let path = format!("/api/v1{}", retry["path"].as_str().unwrap());
     face.post(&path, "").await.with_status(202);
 }
+
+#[tokio::test]
+async fn a_job_says_who_holds_the_key_that_it_waits_for() {
+    let face = Face::new().await;
+    let plan = |key: &str| {
+        let task = r#"{"id": "a", "kind": "gate"}"#;
+        format!(r#"{{"name": "set up", "exclusive": {key}, "tasks": [{task}]}}"#)
+    };
+    let submit = async |key| {
+        let job = face.post("/api/v1/jobs", plan(key)).await.with_status(202);
+        assert_eq!(job["exclusive"].to_string(), key);
+        format!("/api/v1/jobs/{}", job["id"].as_str().unwrap())
+    };
+    let (first, second) = (submit(r#""host/web-42""#).await, submit(r#""host/web-42""#).await);
+    let running = face.running(&first, "a").await;
+    let why = explained(&face, &second).await;
+    assert_eq!(
+        at(&why["reasons"][0], ["/code", "/key", "/other_job", "/place"]),
+        json!(["wants_key", "host/web-42", running["id"], 1])
+    );
+    face.post(&format!("{first}/cancel"), "{}").await.with_status(202);
+    face.running(&second, "a").await;
+    for key in [r#""""#, r#""a\nb""#, "7"] {
+        let problem = face.post("/api/v1/jobs", plan(key)).await.with_status(422);
+        assert_eq!(problem["errors"][0]["pointer"], "/exclusive", "{problem}");
+    }
+}

@@ -9,7 +9,7 @@ use super::graph;
 use super::kinds;
 use super::size;
 use super::sorted::Sorted;
-use super::state::{Counts, Header, Job, Task, count};
+use super::state::{Counts, Exclusive, Header, Job, Task, count};
 use super::status::{JobStatus, TaskStatus};
 
 impl Job {
@@ -57,6 +57,7 @@ impl Job {
             started: None,
             finished: None,
             error: None,
+            exclusive: plan.exclusive.clone().map(Exclusive::of).map(Box::new),
             tasks,
             order,
             names,
@@ -73,6 +74,12 @@ impl Job {
         job.link(needs);
         job.bytes = size::of_new(&job);
         job
+    }
+}
+
+impl Exclusive {
+    fn of(key: Box<str>) -> Self {
+        Self { key, since: None, taken: false }
     }
 }
 

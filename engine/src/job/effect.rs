@@ -115,9 +115,11 @@ impl Job {
     }
 
     /// Whether the job has something to do at once: attempts alive, an intent on its way, or tasks
-    /// that could start. A kind that was missing may be there by now, so those count.
+    /// that could start. A kind that was missing may be there by now, so those count. So does a
+    /// key that it holds: others may wait for it.
     pub fn is_active(&self) -> bool {
         let startable = !(self.ready.is_empty() && self.kindless.is_empty());
-        self.is_live() || self.intent.is_some() || (self.dispatches() && startable)
+        let holds = self.exclusive().is_some_and(|own| own.taken);
+        self.is_live() || self.intent.is_some() || (self.dispatches() && startable) || holds
     }
 }

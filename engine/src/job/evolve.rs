@@ -54,6 +54,7 @@ impl Job {
             Event::JobStarted => {
                 self.status = JobStatus::Running;
                 self.started = Some(self.time);
+                self.queues_anew(Some(self.time));
             }
             Event::PauseRequested { mode } => {
                 self.intent = Some(Intent::Pause);
@@ -83,6 +84,11 @@ impl Job {
 
     fn take_in_of_task(&mut self, event: &Event) {
         use AttemptOutcome::{Failed, Interrupted, TimedOut};
+        if let Some(own) = &mut self.exclusive
+            && let Event::AttemptStarted { .. } | Event::TaskWaiting { .. } = event
+        {
+            own.taken = true;
+        }
         match event {
             Event::AttemptStarted { task, attempt } => self.attempt_started(*task, *attempt),
             Event::AttemptFailed { task, end, .. } => self.attempt_over(*task, Failed, end),
@@ -155,7 +161,16 @@ impl Job {
         }
     }
 
+    /// From now on the job waits for its key, or needs it no more.
+    fn queues_anew(&mut self, since: Option<Timestamp>) {
+        if let Some(own) = &mut self.exclusive {
+            own.since = since;
+            own.taken = false;
+        }
+    }
+
     fn end(&mut self, status: JobStatus) {
+        self.queues_anew(None);
         self.status = status;
         self.intent = None;
         self.finished = Some(self.time);
@@ -188,6 +203,7 @@ impl Job {
         self.error = None;
         self.finished = None;
         self.started.get_or_insert(self.time);
+        self.queues_anew(Some(self.time));
         let failed = std::mem::take(&mut self.failed);
         self.try_afresh(failed);
         for task in self.tasks.iter_mut().filter(|task| !task.settled) {

@@ -37,5 +37,5 @@ pub use evolve::Illegal;
 pub use key::IdempotencyKey;
 pub use references::Dependant;
 pub use rejection::Rejection;
-pub use state::{Attempt, Checkpoint, Counts, Header, Job, StopReason, Task, Waiting};
+pub use state::{Attempt, Checkpoint, Counts, Exclusive, Header, Job, StopReason, Task, Waiting};
 pub use status::{AttemptOutcome, Intent, JobStatus, TaskStatus};

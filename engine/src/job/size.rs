@@ -6,7 +6,7 @@ use annals_tasks_sdk::Payload;
 use annals_tasks_sdk::plan::PolicyFields;
 
 use super::event::{AttemptEnd, Failure};
-use super::state::{Attempt, Job, Task};
+use super::state::{Attempt, Exclusive, Job, Task};
 
 /// What the sets and indices of a job take for each task, and an allocation beside its contents.
 const PER_TASK: usize = 64;
@@ -25,7 +25,8 @@ pub(super) fn of_new(job: &Job) -> usize {
     let labels = header.labels.iter().map(|(name, value)| PER_TASK + name.len() + value.len());
     let payloads = of_payload(Some(&header.input)) + of_payload(header.output.as_ref());
     let tasks: usize = job.tasks.iter().map(of_task).sum();
-    size_of::<Job>() + header.name.len() + labels.sum::<usize>() + payloads + tasks
+    let key = job.exclusive.as_ref().map_or(0, |own| size_of::<Exclusive>() + own.key.len());
+    size_of::<Job>() + key + header.name.len() + labels.sum::<usize>() + payloads + tasks
 }
 
 pub(super) fn of_task(task: &Task) -> usize {

@@ -27,6 +27,7 @@ pub struct Job {
     pub(super) started: Option<Timestamp>,
     pub(super) finished: Option<Timestamp>,
     pub(super) error: Option<Failure>,
+    pub(super) exclusive: Option<Box<Exclusive>>,
     pub(super) tasks: Vec<Task>,
     /// Indices into `tasks` in the order of the plan.
     pub(super) order: Vec<u32>,
@@ -67,6 +68,18 @@ pub struct Header {
     pub workflow: Option<Box<str>>,
     /// The file that it was read from.
     pub source: Option<Box<str>>,
+}
+
+/// A key of which one job at a time may run, and where a job with it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exclusive {
+    /// The key.
+    pub key: Box<str>,
+    /// Since when it is its turn to wait for the key: when it was started, or opened again; `None`
+    /// before that and when it has ended.
+    pub since: Option<Timestamp>,
+    /// Whether it has begun to work since, so that the key is its own until it ends.
+    pub taken: bool,
 }
 
 /// How many tasks stand where.
@@ -222,6 +235,17 @@ impl Job {
     /// When its run ended.
     pub fn finished(&self) -> Option<Timestamp> {
         self.finished
+    }
+
+    /// The key that it shares with other jobs, where it has one.
+    pub fn exclusive(&self) -> Option<&Exclusive> {
+        self.exclusive.as_deref()
+    }
+
+    /// Whether it holds its key, or waits for it to work. Of several jobs with one key those that
+    /// are held before they began let others pass.
+    pub(crate) fn is_in_line(&self) -> bool {
+        self.exclusive().is_some_and(|own| own.taken || (own.since.is_some() && self.dispatches()))
     }
 
     /// Its tasks in the order of the plan, removed ones included.

@@ -18,6 +18,8 @@ pub(super) enum Action {
     Publish { job: JobId, seq: u64 },
     /// Tell an attempt to stop, whose stop is durable.
     Stop { job: JobId, task: TaskNumber, attempt: u32 },
+    /// Give the exclusive key of a job back, since its end is durable.
+    LeaveLine { job: JobId },
 }
 
 /// Something to be done, the commit that it must wait for, and the job whose events it rests on.
@@ -88,6 +90,7 @@ impl Loop {
             Action::Answer(send) => send(None),
             Action::Publish { job, seq } => self.publish(job, seq),
             Action::Stop { job, task, attempt } => self.stop(job, task, attempt),
+            Action::LeaveLine { job } => self.leave_line(job),
         }
     }
 

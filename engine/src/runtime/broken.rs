@@ -50,6 +50,7 @@ impl Loop {
         self.counters.moved(executor.counted, None);
         self.agenda.set(id, None);
         stop_all(&executor);
+        self.abandon_line(&executor);
         // The views must show where its history ends, or the next start would begin before that.
         // Of a job whose very submission could not be written there is none.
         if executor.head.seq > 0 {

@@ -56,6 +56,8 @@ pub enum Letter {
     Report,
     /// Somebody has given a slot back.
     Granted,
+    /// A job may have been given its exclusive key.
+    Turn,
     /// A job was read.
     Loaded,
     /// Rows are to be handed in for the views.
@@ -106,6 +108,10 @@ pub struct JobSeen {
     pub due: Option<Timestamp>,
     /// Whether what was alive before the engine started has been declared lost.
     pub recovered: bool,
+    /// Whether it stands in line for its exclusive key...
+    pub in_line: bool,
+    /// ...and was given that, without having taken notice.
+    pub given: bool,
 }
 
 /// A task that waits for a slot, as its loop has it.
@@ -276,7 +282,7 @@ impl Hands {
         for (&id, entry) in &each.entries {
             let due = each.agenda.of(id);
             match entry {
-                Entry::Loaded(executor) => jobs.push(seen(executor, due)),
+                Entry::Loaded(executor) => jobs.push(seen(each, executor, due)),
                 Entry::Parked(_) => parked.push((id, due)),
             }
         }
@@ -323,6 +329,7 @@ fn letter(message: &Message) -> Letter {
         Message::Durable(_) => Letter::Durable,
         Message::Report { .. } => Letter::Report,
         Message::Granted(_) => Letter::Granted,
+        Message::Turn { .. } => Letter::Turn,
         Message::Loaded { .. } => Letter::Loaded,
         Message::Views(_) => Letter::Views,
         Message::Look => Letter::Look,
@@ -330,7 +337,7 @@ fn letter(message: &Message) -> Letter {
     }
 }
 
-fn seen(executor: &Executor, due: Option<Timestamp>) -> JobSeen {
+fn seen(each: &Loop, executor: &Executor, due: Option<Timestamp>) -> JobSeen {
     let running = executor.running.iter().map(|running| AttemptSeen {
         task: running.task,
         attempt: running.attempt,
@@ -351,5 +358,7 @@ fn seen(executor: &Executor, due: Option<Timestamp>) -> JobSeen {
         wanting: wanting.collect(),
         due,
         recovered: executor.recovered,
+        in_line: each.is_in_line(executor),
+        given: each.is_given_its_key(executor),
     }
 }

@@ -90,7 +90,7 @@ impl Desk<'_> {
         *self.effects = effects;
         self.agenda.set(self.id, wake);
         self.drop_stale_wants();
-        changed |= self.dispatching && self.want_what_can_start();
+        changed |= self.dispatching && self.has_its_turn() && self.want_what_can_start();
         changed
     }
 

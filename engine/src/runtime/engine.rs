@@ -14,6 +14,7 @@ use super::attempt::GRACE;
 use super::builder::Builder;
 use super::clock::Clock;
 use super::error::EngineError;
+use super::exclusives::Exclusives;
 use super::handle::JobHandle;
 use super::inbox::Inbox;
 use super::keys::Keys;
@@ -48,6 +49,7 @@ pub(super) struct Shared {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) registry: Registry,
     pub(super) pools: Pools,
+    pub(super) exclusives: Exclusives,
     pub(super) writer: Writer,
     pub(super) reader: Arc<dyn LogReader>,
     pub(super) waypoints: Waypoints,

@@ -8,6 +8,7 @@ use annals_tasks_sdk::{JobId, Payload, TaskId, Timestamp};
 
 use super::attempt::Attempt;
 use super::error::JobError;
+use super::exclusives::Turn;
 use super::ids::JobMap;
 use super::laws::{BrokenLaw, Written};
 use super::message::{LiveCell, Snapshot};
@@ -47,6 +48,8 @@ pub(super) struct Executor {
     /// Whether it is known to have changed since the views had its row.
     pub(super) changed: bool,
     pub(super) touched: Touched,
+    /// Where it stands with its exclusive key.
+    pub(super) turn: Turn,
     /// The status under which it is counted; none before its submission is written.
     pub(super) counted: Option<JobStatus>,
 }
@@ -129,6 +132,7 @@ impl Executor {
             recovered: false,
             changed: false,
             touched: Touched::No,
+            turn: Turn::default(),
         }
     }
 
@@ -246,6 +250,7 @@ impl Executor {
     pub(super) fn is_idle(&self) -> bool {
         self.running.is_empty()
             && self.wanting.is_empty()
+            && self.turn == Turn::Away
             && self.fresh.is_empty()
             && self.durable_seq == self.head.seq
     }

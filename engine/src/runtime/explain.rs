@@ -119,7 +119,9 @@ impl Loop {
         let outside = executor.running.iter().map(|live| live.task);
         let outside = outside.filter(|task| self.is_outside(executor, *task)).collect();
         let pools = self.pools_of(&executor.job);
-        Ok(Seen { snapshot, now, dispatch, recovered, queued, pools, outside })
+        let own = executor.job.exclusive();
+        let key = own.and_then(|own| self.shared.exclusives.standing(job, own));
+        Ok(Seen { snapshot, now, dispatch, recovered, queued, pools, outside, key })
     }
 
     pub(super) fn dispatch(&self) -> Dispatch {

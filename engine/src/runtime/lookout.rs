@@ -226,8 +226,12 @@ impl Loop {
         (!is_there).then_some(lack)
     }
 
-    /// The first task that is to take a place: one whose kind is missing takes none.
+    /// The first task that is to take a place: one whose kind is missing takes none. While another
+    /// job holds the key of this one, none of it is.
     fn lack_of_place(&self, executor: &Executor) -> Option<Lack> {
+        if self.is_in_line(executor) {
+            return None;
+        }
         let (registry, rule) = (&self.shared.registry, self.shared.settings.losses);
         let mut found = Vec::new();
         Search::new(registry, executor, rule, self.now, &mut found).run();

@@ -201,6 +201,10 @@ pub(super) enum Message {
         found: Found,
     },
     Granted(Waiter),
+    /// A job may have been given its exclusive key.
+    Turn {
+        job: JobId,
+    },
     Durable(Durable),
     Views(Arc<super::views::Round>),
     Recover {

@@ -19,6 +19,7 @@ mod driver;
 mod edits;
 mod engine;
 mod error;
+mod exclusives;
 mod executor;
 mod explain;
 mod handle;

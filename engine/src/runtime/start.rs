@@ -9,6 +9,7 @@ use super::builder::{Builder, Mode};
 use super::driver;
 use super::engine::{Engine, INBOX_MAX, Inner, Settings, Shared};
 use super::error::{EngineError, StartError};
+use super::exclusives::Exclusives;
 use super::inbox::{Inbox, Outbox, inbox};
 use super::keys::Keys;
 use super::loads::{Loader, Loads};
@@ -99,7 +100,9 @@ impl Builder {
             told.tell(Startup::EndingLeftovers);
             end_leftovers(&shared, &mut recovered)?;
         }
-        let loops = spread(&shared, recovered).into_iter().zip(outboxes).collect();
+        let mut loops = spread(&shared, recovered);
+        super::exclusives::recover(&shared, &mut loops);
+        let loops = loops.into_iter().zip(outboxes).collect();
         if views_are_due {
             shared.begin_views_round();
         }
@@ -129,6 +132,7 @@ impl Builder {
         let shared = Shared {
             registry: self.registry,
             pools: Pools::new(self.slots, self.shell_slots),
+            exclusives: Exclusives::default(),
             writer,
             reader,
             waypoints: Waypoints::default(),

@@ -237,6 +237,7 @@ impl Loop {
             }
             Message::Loaded { job, found } => self.on_loaded(job, found),
             Message::Granted(waiter) => self.granted.push_back(waiter),
+            Message::Turn { job } => self.touch(job),
             Message::Durable(Durable::UpTo(ticket)) => self.durable = ticket,
             Message::Durable(Durable::Failed(error)) => self.fail(Some(error)),
             Message::Views(round) => self.rounds.push_back(round),

@@ -6,4 +6,4 @@ pub use explain::{
     Ahead, Cause, Explained, Explanation, Gone, InLine, Line, Other, Reason, Remedy,
     TASKS_EXPLAINED,
 };
-pub(crate) use explain::{Dispatch, Finder, Queued, Seen, Sought, explain};
+pub(crate) use explain::{Dispatch, Finder, KeyLine, Queued, Seen, Sought, explain};

@@ -103,7 +103,11 @@ pub(crate) fn after_command(job: &Job, oracle: &Oracle, now: i64) {
     }
     assert!(job.intent().is_none() || job.is_live(), "an intent that nobody carries on");
     let woken = job.is_active() || job.due().is_some();
-    assert_eq!(woken, job.status() == JobStatus::Running, "found again after a restart");
+    // What is held but keeps others from their key is found again for their sake.
+    let holds = job.exclusive().is_some_and(|own| own.taken);
+    let found = job.status() == JobStatus::Running || (holds && job.status() == JobStatus::Paused);
+    assert_eq!(woken, found, "found again after a restart");
+    assert!(!holds || !job.status().is_ended(), "an ended job holds its key");
     let settled = oracle.settled();
     if job.status() == JobStatus::Running {
         assert!(settled.contains(&false), "a job with nothing left goes on");

@@ -4,7 +4,7 @@
 //! `<x,y` (needs these, `<` none), `*3` (three attempts), `?` (a failure is tolerated), `!` (a
 //! failure pauses), `^fail` or `^pause` (on loss), `$x` or `$x=` (takes the output of x, without
 //! or with a default) and `#code` (never retried). `@manual` waits for its start, `@out$x`
-//! makes the plan's output that of x.
+//! makes the plan's output that of x, `@key$host` gives it an exclusive key.
 //!
 //! Edits are `insert z<a before b by c,d`, `move a after b`, `edit a {JSON} reset` (JSON without
 //! spaces) and `retry a`; where no place is said it is the last.
@@ -38,6 +38,7 @@ pub(crate) fn plan(text: &str) -> Plan {
     for word in text.split_whitespace() {
         match word.strip_prefix('@') {
             Some("manual") => plan.start = Start::Manual,
+            Some(key) if key.starts_with("key$") => plan.exclusive = Some(key[4..].into()),
             Some(output) => {
                 let (name, default) = reference(output.strip_prefix("out$").unwrap());
                 plan.output = Some(taking(&[(name, default)]));

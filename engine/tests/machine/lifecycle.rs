@@ -201,3 +201,28 @@ fn a_checkpoint_outlives_its_attempt_and_an_execute() {
     let a = world.job.task(world.job.find("a").unwrap()).unwrap();
     assert_eq!(a.checkpoint().unwrap().attempt, 1);
 }
+
+#[test]
+fn a_key_is_taken_by_who_begins_and_given_back_by_who_ends() {
+    // Since when it is a job's turn, in seconds, and whether the key is its own.
+    let key = |given: &str| {
+        let job = World::new("@key$host @manual a*2 b").given(given).job;
+        let own = job.exclusive().unwrap();
+        assert_eq!(&*own.key, "host");
+        (own.since.map(|since| since.as_millis() / 1_000), own.taken)
+    };
+    assert_eq!(key(""), (None, false));
+    assert_eq!(key("+5; execute"), (Some(5), false));
+    assert_eq!(key("+5; execute; pause; +5; resume"), (Some(5), false));
+    for taken in
+        ["start a", "sleep a 60", "kindless a", "start a; fail a", "start a; interrupt; stopped a"]
+    {
+        assert_eq!(key(&format!("+5; execute; +1; {taken}")), (Some(5), true), "{taken}");
+    }
+    for ended in ["cancel", "start a; cancel; stopped a", "start a; give_up a", "skip a; skip b"] {
+        assert_eq!(key(&format!("execute; {ended}")), (None, false), "{ended}");
+    }
+    assert_eq!(key("execute; start a; give_up a; +9; execute"), (Some(9), false));
+    assert_eq!(key("execute; start a; give_up a; +9; execute held"), (Some(9), false));
+    assert!(World::new("a").job.exclusive().is_none());
+}

@@ -8,6 +8,7 @@ mod commands;
 mod crash;
 mod damage;
 mod durability;
+mod exclusive;
 mod explain;
 mod keys;
 mod leftovers;

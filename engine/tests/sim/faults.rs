@@ -157,7 +157,7 @@ impl Trick {
             Self::Double => matches!(letter, Letter::Durable | Letter::Look),
             // Each sender's letters come in their order.
             Self::PutOff => {
-                let of_its_own = [Letter::Durable, Letter::Granted, Letter::Loaded];
+                let of_its_own = [Letter::Durable, Letter::Granted, Letter::Turn, Letter::Loaded];
                 of_its_own.contains(&letter) && !mail[at + 1..].contains(&letter)
             }
         }

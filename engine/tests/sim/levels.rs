@@ -1,9 +1,9 @@
 //! What must hold of the loops after every turn: no wake-up is lost, no slot is, and what a loop
 //! takes for durable is so.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use annals_engine::job::{Effect, LossRule, Waiting};
+use annals_engine::job::{Effect, Job, LossRule, Waiting};
 use annals_engine::runtime::by_hand::{AttemptSeen, Hands, JobSeen, Letter, LoopSeen};
 use annals_tasks_sdk::{JobId, Timestamp};
 
@@ -44,6 +44,8 @@ pub(crate) fn check(hands: &mut Hands, around: &Around<'_>) {
         at_hand.extend(each.parked.iter().map(|(id, _)| *id));
         at_hand.extend(&each.awaited);
     }
+    one_at_a_time(witness.open().map(|(_, known)| &known.job));
+    one_at_a_time(seen.iter().flat_map(|each| &each.jobs).map(|seen| &*seen.job));
     if seen.iter().any(|each| each.over) {
         return;
     }
@@ -67,6 +69,16 @@ pub(crate) fn check(hands: &mut Hands, around: &Around<'_>) {
     let reports = mail.iter().flatten().filter(|letter| **letter == Letter::Report).count();
     assert!(started <= attempts + reports, "{started} attempts are thought alive: {attempts} are");
     slots(hands, &seen, &mail);
+}
+
+/// No two jobs have begun that share an exclusive key.
+fn one_at_a_time<'a>(jobs: impl Iterator<Item = &'a Job>) {
+    let mut holders = BTreeMap::new();
+    for job in jobs {
+        let Some(own) = job.exclusive().filter(|own| own.taken) else { continue };
+        let other = holders.insert(&own.key, job.id());
+        assert_eq!(other, None, "another job has begun beside {} with key {}", job.id(), own.key);
+    }
 }
 
 /// What a loop knows of a job agrees with the log.
@@ -119,12 +131,14 @@ impl Levels<'_> {
                         let task = job.task(task).expect("it wants something");
                         !self.around.all_kinds && task.waiting() == Some(Waiting::Kind)
                     };
-                    let _ = wants || lacks() || self.fault(effect);
+                    let _ = wants || self.job.in_line || lacks() || self.fault(effect);
                 }
                 Effect::Wake { at } => wake = Some(at),
                 other => panic!("{other:?}"),
             }
         }
+        let told = !self.job.given || self.mail.contains(&Letter::Turn);
+        assert!(told, "nobody tells job {} of its key: {:?}", job.id(), self.job);
         self.stops_nothing_else();
         // The report of an attempt that is over may be on its way.
         assert!(running.len() >= run);

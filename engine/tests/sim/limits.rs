@@ -44,7 +44,14 @@ impl World {
         let alive = jobs().flat_map(|(_, job)| job.tasks());
         let alive = alive.filter(|(_, task)| task.live_attempt().is_some()).count();
         let queue = tasks * work + i64::try_from(alive).expect("few") * LIVE_MAX;
-        jobs().map(|(id, job)| (id, now + self.rest_of(job) + queue + GRACE)).collect()
+        // Who needs a key waits for all that share it.
+        let key = |job: &Job| job.exclusive().map(|own| own.key.clone());
+        let shared = |job: &Job| {
+            let others = jobs().filter(|(_, other)| key(other) == key(job));
+            others.map(|(_, other)| self.rest_of(other)).sum::<i64>()
+        };
+        let rest = |job: &Job| if key(job).is_some() { shared(job) } else { self.rest_of(job) };
+        jobs().map(|(id, job)| (id, now + rest(job) + queue + GRACE)).collect()
     }
 
     /// What is left of the waits of a job.

@@ -200,7 +200,18 @@ impl Witness {
 
     /// Jobs that must end by themselves.
     pub(crate) fn going(&self) -> impl Iterator<Item = (&JobId, &Known)> {
-        self.open().filter(|(_, known)| known.job.status() == JobStatus::Running)
+        let running = |known: &Known| known.job.status() == JobStatus::Running;
+        self.open().filter(move |(_, known)| running(known) && !self.waits_for_held(&known.job))
+    }
+
+    /// Whether the key of a job is that of one that is held.
+    fn waits_for_held(&self, job: &Job) -> bool {
+        let Some(own) = job.exclusive().filter(|own| !own.taken) else { return false };
+        let holds = |other: &Job| {
+            let held = other.status() == JobStatus::Paused;
+            held && other.exclusive().is_some_and(|its| its.taken && its.key == own.key)
+        };
+        self.open().any(|(_, known)| holds(&known.job))
     }
 }
 

@@ -33,6 +33,15 @@ pub(super) fn plan(plan: &Plan, unread: &Unread, limits: &Limits, faults: &mut F
         // It has its place in the log, and nobody keeps it yet.
         faults.add("/deadline", "`deadline` is not supported by this version");
     }
+    if let Some(key) = &plan.exclusive {
+        let characters = key.chars().count();
+        if characters == 0 || characters > NAME_CHARS_MAX || key.chars().any(char::is_control) {
+            let rule = format!(
+                "a key has 1 to {NAME_CHARS_MAX} characters, none of them a control character"
+            );
+            faults.add("/exclusive", rule);
+        }
+    }
     if plan.tasks.is_empty() {
         faults.add("/tasks", "a plan needs at least one task");
     }

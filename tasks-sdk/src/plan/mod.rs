@@ -47,6 +47,9 @@ pub struct Plan {
     /// How long a run may take, from its start or from the execute that reopened the job; without
     /// end when left out. Time in which the job is paused does not count.
     pub deadline: Option<Duration>,
+    /// Of the jobs with the same key one runs at a time, and the others wait in the order in which
+    /// they started; 1 to 256 characters.
+    pub exclusive: Option<Box<str>>,
     /// What the job gives, with references; the output of the last task that is not removed
     /// when this is left out.
     pub output: Option<Payload>,
@@ -91,6 +94,7 @@ impl Plan {
             input: Payload::NULL,
             start: Start::Now,
             deadline: None,
+            exclusive: None,
             output: None,
             tasks: Vec::new(),
         }

@@ -59,6 +59,9 @@ pub(super) fn plan(plan: &Plan) -> Payload {
     if let Some(deadline) = plan.deadline {
         object.field("deadline", &format_duration(deadline));
     }
+    if let Some(key) = &plan.exclusive {
+        object.field("exclusive", key);
+    }
     if let Some(output) = &plan.output {
         object.raw("output", output.as_str());
     }

@@ -24,6 +24,7 @@ pub(in crate::cli) struct Job {
     pub(in crate::cli) intent: Option<Intent>,
     pub(in crate::cli) revision: u64,
     pub(in crate::cli) seq: u64,
+    pub(in crate::cli) exclusive: Option<String>,
     #[serde(default)]
     pub(in crate::cli) labels: BTreeMap<String, String>,
     pub(in crate::cli) input: Option<Box<RawValue>>,

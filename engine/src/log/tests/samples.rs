@@ -102,7 +102,8 @@ fn job_events() -> Vec<Event> {
     small.tasks = vec![noop];
     vec![
         submitted(full_plan(), Some("server-init"), Some("/srv/plans/init.yaml")),
-        submitted(small, None, None),
+        submitted(small.clone(), None, None),
+        submitted(Plan { exclusive: Some("host/web-42".into()), ..small }, None, None),
         Event::JobStarted,
         Event::PauseRequested { mode: PauseMode::Drain },
         Event::PauseRequested { mode: PauseMode::Interrupt },

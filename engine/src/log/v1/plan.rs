@@ -155,6 +155,7 @@ impl TryFrom<Plan<'_>> for plan::Plan {
             input: Payload::trusted(plan.input),
             start: plan.start.into(),
             deadline: None,
+            exclusive: None,
             output: payload(plan.output),
             tasks,
         })

@@ -30,14 +30,21 @@ struct Plan<'a> {
     later: Later<'a>,
 }
 
-/// What plans will have, so that a build that does it needs no other version. This one leaves it
-/// out, and does not know an event that has any of it.
+/// What came later than the version, which had room for it. A build leaves out what it does not do
+/// yet, and does not know an event that has any of it.
 #[derive(Serialize, Deserialize, PartialEq, Default)]
 struct Later<'a> {
     queue: Option<&'a str>,
     priority: i32,
     #[serde(borrow)]
     exclusive: Option<&'a str>,
+}
+
+impl Later<'_> {
+    /// Whether this build does all of it.
+    fn is_known(&self) -> bool {
+        self.queue.is_none() && self.priority == 0
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -73,7 +80,7 @@ pub(in crate::log) fn put_submitted(
 /// Reads the payload of `JobSubmitted`; `None` where it has what this build does not do.
 pub(in crate::log) fn get_submitted(bytes: &[u8]) -> Result<Option<Event>, CodecError> {
     let submitted: Submitted<'_> = read(bytes)?;
-    if submitted.plan.later != Later::default() {
+    if !submitted.plan.later.is_known() {
         return Ok(None);
     }
     Ok(Some(Event::JobSubmitted(Box::new(submitted.try_into()?))))
@@ -109,7 +116,7 @@ impl<'a> From<&'a plan::Plan> for Plan<'a> {
             deadline: plan.deadline.map(Into::into),
             output: text(plan.output.as_ref()),
             tasks: plan.tasks.iter().map(Into::into).collect(),
-            later: Later::default(),
+            later: Later { exclusive: plan.exclusive.as_deref(), ..Later::default() },
         }
     }
 }
@@ -126,6 +133,7 @@ impl TryFrom<Plan<'_>> for plan::Plan {
             input: Payload::trusted(plan.input),
             start: plan.start.into(),
             deadline: plan.deadline.map(TryInto::try_into).transpose()?,
+            exclusive: plan.later.exclusive.map(Into::into),
             output: payload(plan.output),
             tasks,
         })
@@ -211,7 +219,6 @@ mod tests {
         for later in [
             Later { queue: Some("night"), ..Later::default() },
             Later { priority: -1, ..Later::default() },
-            Later { exclusive: Some("host/web-42"), ..Later::default() },
         ] {
             assert_eq!(get_submitted(&payload_with(later)).unwrap(), None);
         }

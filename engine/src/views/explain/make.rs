@@ -37,13 +37,32 @@ pub(crate) struct Seen {
     pub(crate) pools: BTreeMap<Box<str>, &'static str>,
     /// Tasks with a live attempt that is outside of this process.
     pub(crate) outside: BTreeSet<TaskNumber>,
+    /// Where it stands with its exclusive key, if it is in line for that.
+    pub(crate) key: Option<KeyLine>,
+}
+
+/// Where a job stands with its exclusive key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeyLine {
+    /// Who holds it.
+    pub(crate) holder: Option<JobId>,
+    /// How many are in line before the job.
+    pub(crate) before: u64,
 }
 
 impl Seen {
     /// A job that is not loaded: nothing of it is alive or stands in line.
     pub(crate) fn at_rest(snapshot: Snapshot, now: Timestamp, dispatch: Dispatch) -> Self {
         let (queued, pools, outside) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { snapshot, now, dispatch, recovered: true, queued, pools, outside }
+        Self { snapshot, now, dispatch, recovered: true, queued, pools, outside, key: None }
+    }
+
+    /// What the job waits for whose key another one holds.
+    pub(super) fn wants_key(&self) -> Option<Reason> {
+        let (job, line) = (&self.snapshot.job, self.key?);
+        let holder = line.holder.filter(|holder| *holder != job.id())?;
+        let key = job.exclusive()?.key.to_string();
+        Some(Reason::WantsKey { key, holder, place: line.before + 1 })
     }
 }
 
@@ -119,6 +138,7 @@ fn reasons(seen: &Seen, cause: Option<Cause>) -> (Vec<Reason>, usize) {
     let mut reasons: Vec<Reason> = of_job(job, cause).into_iter().collect();
     if !job.status().is_ended() {
         reasons.extend(of_engine(seen));
+        reasons.extend(seen.wants_key());
         reasons.extend(seen.snapshot.lack.map(Reason::Lacks));
     }
     // The failure of a failed job is told with it.

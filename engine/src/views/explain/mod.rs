@@ -19,4 +19,4 @@ pub use reason::{Ahead, Cause, Gone, InLine, Line, Other, Reason};
 pub use remedy::Remedy;
 
 pub(crate) use cause::{Finder, Sought};
-pub(crate) use make::{Dispatch, Queued, Seen, explain};
+pub(crate) use make::{Dispatch, KeyLine, Queued, Seen, explain};

@@ -156,6 +156,15 @@ pub enum Reason {
     },
     /// The engine has found that nothing will move it.
     Lacks(Lack),
+    /// Another job holds its exclusive key.
+    WantsKey {
+        /// The key.
+        key: String,
+        /// The job that holds it.
+        holder: JobId,
+        /// Its place in the line for it, from 1.
+        place: u64,
+    },
     /// An attempt ran when its engine ended, and no engine runs now.
     CutOff {
         /// The task.
@@ -300,6 +309,7 @@ impl Reason {
             Self::EngineNotReady => "engine_not_ready",
             Self::Unreadable { .. } => "unreadable",
             Self::Lacks(_) => "lacks",
+            Self::WantsKey { .. } => "wants_key",
             Self::CutOff { .. } => "cut_off",
             Self::Runs { .. } => "runs",
             Self::Stops { .. } => "stops",

@@ -112,6 +112,13 @@ impl fmt::Display for Reason {
                 "nothing will move the job: {lack}. This is a fault of the engine, which has tried \
                  the job again; a new start takes the job up from its log"
             ),
+            Self::WantsKey { key, holder, place } => write!(
+                f,
+                "the job waits for its exclusive key {}, which job {holder} holds until it ends; \
+                 it is {} in line",
+                brief(key),
+                nth(*place)
+            ),
             Self::Unknown => f.write_str("nothing is known that keeps the job"),
             _ => self.of_attempt(f),
         }

@@ -39,6 +39,7 @@ impl Tasks {
     /// Of all tasks but one that is told already.
     pub(super) fn of(seen: &Seen, told: Option<&TaskId>) -> Self {
         let (mut all, job) = (Self::default(), &*seen.snapshot.job);
+        let starts_none = seen.dispatch != Dispatch::Runs || seen.wants_key().is_some();
         for (number, task) in job.tasks().filter(|(_, task)| !task.is_settled()) {
             let goes_on = job.status() == JobStatus::Running && job.intent().is_none();
             match task.status() {
@@ -48,7 +49,7 @@ impl Tasks {
                 _ if task.live_attempt().is_some() => all.moving.add(|| alive(seen, number, task)),
                 _ if !goes_on => {}
                 TaskStatus::Waiting => all.moving.add(|| waits(seen, number, task)),
-                _ if task.is_ready() && seen.dispatch != Dispatch::Runs => {}
+                _ if task.is_ready() && starts_none => {}
                 _ if task.is_ready() => all.moving.add(|| Some(wants(seen, number, task))),
                 _ => all.needing.add(|| Some(needs(job, task))),
             }

@@ -1,0 +1,267 @@
+//! Exclusive keys: of the jobs that share one, one runs at a time, and the others stand in line.
+//!
+//! Who holds a key follows from the log: the open job that has begun to work since it was started
+//! last. Here is only what the loops must agree on, and it is made anew at every start.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use annals_tasks_sdk::{JobId, Timestamp};
+
+use super::act::Action;
+use super::desk::Desk;
+use super::engine::Shared;
+use super::executor::{Entry, Executor};
+use super::message::Message;
+use super::turn::Loop;
+use crate::job::Exclusive;
+use crate::views::KeyLine;
+
+/// Where a job stands whose plan has a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Turn {
+    /// It needs the key not now.
+    #[default]
+    Away,
+    /// It is in line, or has just been given the key.
+    InLine,
+    /// The key is its own.
+    Holds,
+    /// It gives the key back as soon as it is durable that it has ended.
+    Leaves,
+}
+
+/// All keys that jobs hold or wait for. Shared by the loops.
+#[derive(Debug, Default)]
+pub(super) struct Exclusives(Mutex<HashMap<Box<str>, Line>>);
+
+#[derive(Debug, Default)]
+struct Line {
+    holder: Option<JobId>,
+    /// Those who wait, by the times since when it is their turn.
+    waiting: BTreeSet<(Timestamp, JobId)>,
+}
+
+impl Exclusives {
+    fn lines(&self) -> MutexGuard<'_, HashMap<Box<str>, Line>> {
+        // Nothing below panics while it holds the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in the jobs of a store that is being opened: those that hold their keys first, so that
+    /// nobody is given one that is not free.
+    fn recover<'a>(&self, jobs: impl Iterator<Item = (JobId, &'a Exclusive)>) {
+        let mut lines = self.lines();
+        for (job, own) in jobs {
+            let Some(since) = own.since else { continue };
+            let line = lines.entry(own.key.clone()).or_default();
+            if own.taken && line.holder.is_none() {
+                line.holder = Some(job);
+            } else {
+                line.waiting.insert((since, job));
+            }
+        }
+        for line in lines.values_mut() {
+            if line.holder.is_none() {
+                line.holder = line.waiting.pop_first().map(|(_, job)| job);
+            }
+        }
+    }
+
+    /// Whether the key is this job's; until it is, the job stands in line.
+    fn ask(&self, job: JobId, own: &Exclusive) -> bool {
+        let Some(since) = own.since else { return false };
+        let mut lines = self.lines();
+        // Few ask twice for a key that nobody else wants: the name is copied for those only.
+        let line = match lines.get_mut(&own.key) {
+            Some(line) => line,
+            None => lines.entry(own.key.clone()).or_default(),
+        };
+        match line.holder {
+            Some(holder) if holder == job => true,
+            Some(_) => {
+                line.waiting.insert((since, job));
+                false
+            }
+            None => {
+                line.holder = Some(job);
+                true
+            }
+        }
+    }
+
+    /// Gives the key back, or leaves the line. Gives who holds the key now, if that is news.
+    #[must_use]
+    fn leave(&self, key: &str, job: JobId) -> Option<JobId> {
+        let mut lines = self.lines();
+        let line = lines.get_mut(key)?;
+        if line.holder != Some(job) {
+            line.waiting.retain(|&(_, other)| other != job);
+            return None;
+        }
+        line.holder = line.waiting.pop_first().map(|(_, job)| job);
+        let next = line.holder;
+        if next.is_none() {
+            lines.remove(key);
+        }
+        next
+    }
+
+    /// How a job stands with its key; none where it is not in line for it.
+    pub(super) fn standing(&self, job: JobId, own: &Exclusive) -> Option<KeyLine> {
+        let place = (own.since?, job);
+        let lines = self.lines();
+        let line = lines.get(&own.key)?;
+        let holder = line.holder;
+        if holder == Some(job) {
+            return Some(KeyLine { holder, before: 0 });
+        }
+        line.waiting.contains(&place).then(|| {
+            let before = line.waiting.range(..place).count() as u64;
+            KeyLine { holder, before }
+        })
+    }
+}
+
+impl Shared {
+    /// A job gives its key back, or leaves the line for it: the next in line hears of it.
+    pub(super) fn leave_line(&self, key: &str, job: JobId) {
+        if let Some(next) = self.exclusives.leave(key, job) {
+            self.tell(self.home_of(next), Message::Turn { job: next });
+        }
+    }
+}
+
+/// Has the jobs of a store that is being opened take their places.
+pub(super) fn recover(shared: &Shared, loops: &mut [Loop]) {
+    let mut executors: Vec<&mut Box<Executor>> = Vec::new();
+    for entry in loops.iter_mut().flat_map(|each| each.entries.values_mut()) {
+        if let Entry::Loaded(executor) = entry
+            && executor.job.is_in_line()
+        {
+            executors.push(executor);
+        }
+    }
+    let own =
+        |executor: &&mut Box<Executor>| (executor.job.id(), executor.job.exclusive().cloned());
+    let jobs: Vec<_> = executors.iter().map(own).collect();
+    let jobs = jobs.iter().filter_map(|(job, own)| Some((*job, own.as_ref()?)));
+    shared.exclusives.recover(jobs);
+    for executor in executors {
+        let taken = executor.job.exclusive().is_some_and(|own| own.taken);
+        executor.turn = if taken { Turn::Holds } else { Turn::InLine };
+    }
+}
+
+impl Desk<'_> {
+    /// Whether the job may start tasks: its key is free, or its own. Most have none.
+    pub(super) fn has_its_turn(&mut self) -> bool {
+        let Some(own) = self.executor.job.exclusive() else { return true };
+        let (in_line, turn) = (self.executor.job.is_in_line(), self.executor.turn);
+        match (in_line, turn) {
+            (true, Turn::Holds) => true,
+            (true, Turn::Away | Turn::InLine) => {
+                let is_free = self.shared.exclusives.ask(self.id, own);
+                self.executor.turn = if is_free { Turn::Holds } else { Turn::InLine };
+                is_free
+            }
+            // It comes back when it has given the key back.
+            (_, Turn::Leaves) | (false, Turn::Away) => false,
+            (false, Turn::InLine) => {
+                // It has not begun, so nobody has to wait until that is durable.
+                self.shared.leave_line(&own.key, self.id);
+                self.executor.turn = Turn::Away;
+                false
+            }
+            (false, Turn::Holds) => {
+                self.executor.turn = Turn::Leaves;
+                self.after_events(Action::LeaveLine { job: self.id });
+                false
+            }
+        }
+    }
+}
+
+impl Loop {
+    /// It is durable that the job needs its key no more.
+    pub(super) fn leave_line(&mut self, job: JobId) {
+        let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return };
+        executor.turn = Turn::Away;
+        if let Some(own) = executor.job.exclusive() {
+            self.shared.leave_line(&own.key, job);
+        }
+        // It may have been opened again meanwhile; and where it has ended, it can be let go of.
+        self.shared.tell(self.index, Message::Turn { job });
+    }
+
+    /// Whether a job stands in line for its key: it is told when that is free.
+    pub(super) fn is_in_line(&self, executor: &Executor) -> bool {
+        let (id, own) = (executor.job.id(), executor.job.exclusive());
+        own.is_some_and(|own| match executor.turn {
+            Turn::Away | Turn::Holds => false,
+            Turn::InLine => self.shared.exclusives.standing(id, own).is_some(),
+            Turn::Leaves => true,
+        })
+    }
+
+    /// Whether a job has been given its key and has not taken notice.
+    pub(super) fn is_given_its_key(&self, executor: &Executor) -> bool {
+        let (id, own) = (executor.job.id(), executor.job.exclusive());
+        let line = own.and_then(|own| self.shared.exclusives.standing(id, own));
+        executor.turn == Turn::InLine && line.is_some_and(|line| line.holder == Some(id))
+    }
+
+    /// Lets a job that is given up leave the line that it stands in. One that has begun keeps its
+    /// key until the engine is started again: what it did is not known to be over.
+    pub(super) fn abandon_line(&self, executor: &Executor) {
+        if let Some(own) = executor.job.exclusive()
+            && executor.turn == Turn::InLine
+        {
+            self.shared.leave_line(&own.key, executor.job.id());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u128) -> JobId {
+        JobId::from_u128(number)
+    }
+
+    fn own(since: i64, taken: bool) -> Exclusive {
+        Exclusive { key: "host".into(), since: Some(Timestamp::from_millis(since)), taken }
+    }
+
+    #[test]
+    fn a_key_goes_from_one_to_the_next_in_line() {
+        let keys = Exclusives::default();
+        assert!(keys.ask(id(1), &own(10, false)) && keys.ask(id(1), &own(10, true)));
+        // Who is late in asking does not come late.
+        assert!(!keys.ask(id(3), &own(30, false)));
+        assert!(!keys.ask(id(2), &own(20, false)) && !keys.ask(id(2), &own(20, false)));
+        assert!(!keys.ask(id(4), &own(20, false)));
+        let before = |job| keys.standing(id(job), &own([0, 10, 20, 30, 20][job as usize], false));
+        let behind = |before| Some(KeyLine { holder: Some(id(1)), before });
+        assert_eq!([1, 2, 4, 3].map(before), [behind(0), behind(0), behind(1), behind(2)]);
+        assert_eq!(keys.leave("host", id(4)), None);
+        assert_eq!(keys.leave("host", id(1)), Some(id(2)));
+        assert_eq!(keys.leave("host", id(1)), None);
+        assert_eq!(keys.leave("host", id(2)), Some(id(3)));
+        assert_eq!(keys.leave("host", id(3)), None);
+        assert!(keys.lines().is_empty() && keys.ask(id(9), &own(1, false)));
+    }
+
+    #[test]
+    fn a_start_gives_keys_to_those_that_have_begun_and_else_to_the_first() {
+        let keys = Exclusives::default();
+        let jobs = [(id(1), own(10, false)), (id(2), own(20, true)), (id(3), own(5, false))];
+        keys.recover(jobs.iter().map(|(job, own)| (*job, own)));
+        assert!(keys.ask(id(2), &own(20, true)) && !keys.ask(id(1), &own(10, false)));
+        assert_eq!(keys.leave("host", id(2)), Some(id(3)));
+        let keys = Exclusives::default();
+        keys.recover(jobs.iter().map(|(job, own)| (*job, own)).filter(|(_, own)| !own.taken));
+        assert!(!keys.ask(id(1), &own(10, false)) && keys.ask(id(3), &own(5, false)));
+    }
+}
