@@ -11,6 +11,8 @@ use crate::log::redb::{Options, RedbLog};
 use crate::log::{EventLog, LogReader, Position, history, verify};
 
 const STORE: &str = "ANNALS_TEST_STORE";
+/// So many kills a store bears, since all of it is looked at after each.
+const ROUNDS_EACH: u32 = 100;
 
 /// How often to kill: a few times, or as often as `ANNALS_TEST_ROUNDS` says.
 fn rounds(few: u32) -> u32 {
@@ -82,10 +84,13 @@ fn check(reader: &dyn LogReader, job: &Job, said: u64) {
 
 #[test]
 fn what_was_durable_survives_kills() {
-    let dir = tempfile::tempdir().unwrap();
+    let mut dir = tempfile::tempdir().unwrap();
     let (mut random, mut most) = (fastrand::Rng::with_seed(3), 0);
     let rounds = rounds(25);
-    for _ in 0..rounds {
+    for round in 0..rounds {
+        if round % ROUNDS_EACH == 0 {
+            dir = tempfile::tempdir().unwrap();
+        }
         let said = kill(start(dir.path()), Duration::from_micros(random.u64(1_000..150_000)));
         let (log, job) = goes_on(dir.path());
         check(&*log.reader(), &job, said);
