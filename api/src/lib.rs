@@ -56,6 +56,6 @@ pub use annals_engine::isolated_entry;
 pub mod prelude {
     pub use annals_engine::job::{JobStatus, TaskNumber, TaskStatus};
     pub use annals_engine::runtime::{JobError, Snapshot};
-    pub use annals_engine::{Ask, Engine, JobHandle, Mode, Submission};
+    pub use annals_engine::{Ask, Engine, JobHandle, Mode, Pool, Submission};
     pub use annals_tasks_sdk::prelude::*;
 }

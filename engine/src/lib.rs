@@ -45,4 +45,6 @@ pub mod steplog;
 pub mod views;
 
 pub use kinds::isolated_entry;
-pub use runtime::{Accepted, Ask, Builder, Engine, IdempotencyKey, JobHandle, Mode, Submission};
+pub use runtime::{
+    Accepted, Ask, Builder, Engine, IdempotencyKey, JobHandle, Mode, Pool, Submission,
+};

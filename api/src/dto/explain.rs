@@ -81,7 +81,7 @@ pub struct Because<'a> {
     pub kind: Option<&'a str>,
     /// For the slots of which pool a task stands in line.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pool: Option<&'static str>,
+    pub pool: Option<&'a str>,
     /// How many slots that has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slots: Option<u64>,
@@ -257,12 +257,12 @@ impl<'a> Because<'a> {
         }
     }
 
-    fn in_line(line: &Line) -> Self {
+    fn in_line(line: &'a Line) -> Self {
         let place = match line.place {
             InLine::At(place) => Some(place),
             _ => None,
         };
-        let (pool, slots, waiting) = (Some(line.pool), Some(line.slots), Some(line.waiting));
+        let (pool, slots, waiting) = (Some(&*line.pool), Some(line.slots), Some(line.waiting));
         Self { pool, slots, place, waiting, ..Self::default() }
     }
 }

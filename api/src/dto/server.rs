@@ -48,7 +48,7 @@ pub struct Kind {
     pub name: String,
     /// The pool whose slots its attempts hold; left out where its tasks only wait.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pool: Option<&'static str>,
+    pub pool: Option<String>,
     /// The JSON Schema of its input, once references are resolved; left out where the program does
     /// not say.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,21 +3,34 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use annals_engine::Pool;
 use annals_tasks_sdk::near;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::key::{KEYS, Key, Shape};
 use super::layers::{BadSetting, Settings};
+use super::pools;
 
 /// The file that is read where none is named, if it is there.
 const USUAL: &str = "annals.toml";
+
+/// What pools are called in it, which no flag or variable can say.
+const POOLS: &str = "pools";
 
 /// A file with settings that has been read: what it says, and where.
 #[derive(Debug)]
 pub(crate) struct File {
     path: PathBuf,
     said: Vec<(&'static Key, String, Place)>,
+    pools: Vec<Pool>,
+}
+
+/// What is wrong at a part of a text, as a sentence.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) span: Range<usize>,
+    pub(super) detail: String,
 }
 
 /// A place in a text, both from 1.
@@ -49,8 +62,13 @@ impl File {
             let at = Place::in_text(text, &error.span().unwrap_or_default());
             bad(at, one_line(error.message()))
         })?;
-        let mut said = Vec::new();
+        let (mut said, mut pools) = (Vec::new(), Vec::new());
         for (name, value) in table.get_ref() {
+            if name.get_ref() == POOLS {
+                pools = pools::read(value)
+                    .map_err(|Fault { span, detail }| bad(Place::in_text(text, &span), detail))?;
+                continue;
+            }
             let key = KEYS.iter().find(|key| key.name == name.get_ref().as_ref());
             let Some(key) = key else {
                 let at = Place::in_text(text, &name.span());
@@ -60,7 +78,7 @@ impl File {
             let value = in_words(key, value).map_err(|detail| bad(at, detail))?;
             said.push((key, value, at));
         }
-        Ok(Self { path: path.to_owned(), said })
+        Ok(Self { path: path.to_owned(), said, pools })
     }
 
     /// The folder of the store that it names. A name that is relative is so to the file's folder.
@@ -76,6 +94,7 @@ impl File {
                 detail: format!("`{}`: {detail}", key.name),
             })?;
         }
+        settings.pools.clone_from(&self.pools);
         if let Some(data) = self.data() {
             settings.data = data;
         }
@@ -107,13 +126,13 @@ fn in_words(key: &Key, value: &Spanned<DeValue<'_>>) -> Result<String, String> {
     }
 }
 
-fn article(noun: &str) -> String {
+pub(super) fn article(noun: &str) -> String {
     let vowel = noun.starts_with(['a', 'e', 'i', 'o', 'u']);
     format!("{} {noun}", if vowel { "an" } else { "a" })
 }
 
 fn unknown(name: &str) -> String {
-    let names = || KEYS.iter().map(|key| key.name);
+    let names = || KEYS.iter().map(|key| key.name).chain([POOLS]);
     // Flags are written with dashes, so many will write names so.
     let hint = match names().find(|known| *known == name.replace('-', "_")) {
         Some(known) => format!("; did you mean `{known}`?"),

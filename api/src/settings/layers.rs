@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use annals_engine::Builder;
 use annals_engine::kinds::{AllowedTarget, HttpSettings};
+use annals_engine::{Builder, Pool};
 
 use super::file::File;
 use super::key::{KEYS, Key, Scope};
@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) log: String,
     pub(crate) slots: usize,
     pub(crate) shell_slots: usize,
+    /// Beside those that the program has itself.
+    pub(crate) pools: Vec<Pool>,
     pub(crate) allow_targets: Vec<AllowedTarget>,
     pub(crate) lock_timeout: Duration,
     pub(crate) min_free_disk: u64,
@@ -52,6 +54,7 @@ impl Default for Settings {
             log: "info".into(),
             slots: 64,
             shell_slots: std::thread::available_parallelism().map_or(1, usize::from),
+            pools: Vec::new(),
             allow_targets: Vec::new(),
             lock_timeout: Duration::from_secs(5),
             min_free_disk: 128 << 20,
@@ -122,6 +125,7 @@ impl Settings {
     pub(crate) fn apply(&self, engine: Builder) -> Builder {
         let targets = HttpSettings::default().allow(self.allow_targets.iter().cloned());
         let engine = engine.slots(self.slots).shell_slots(self.shell_slots).http(targets);
+        let engine = self.pools.iter().cloned().fold(engine, Builder::pool);
         engine.allow_unknown_kinds(self.allow_unknown_kinds.is_allowed())
     }
 

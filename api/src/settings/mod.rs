@@ -3,11 +3,13 @@
 //!
 //! A setting has one name everywhere: `header_timeout` in the file, `ANNALS_HEADER_TIMEOUT` in
 //! the environment, `--header-timeout` on the command line. [`KEYS`] is the list, from which help,
-//! file and variables are made. Nothing here opens anything but the file.
+//! file and variables are made. Only the file can say what pools there are. Nothing here opens
+//! anything but the file.
 
 mod file;
 mod key;
 mod layers;
+mod pools;
 #[cfg(test)]
 mod tests;
 mod values;

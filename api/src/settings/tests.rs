@@ -2,6 +2,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use annals_engine::Pool;
+
 use super::{BadSetting, File, Given, KEYS, LogFormat, Scope, Settings};
 
 const ALL: [Scope; 3] = [Scope::Everybody, Scope::Engine, Scope::Server];
@@ -103,6 +105,23 @@ fn every_setting_can_be_in_the_file() {
 }
 
 #[test]
+fn pools_are_tables_of_the_file() {
+    let text = "
+        slots = 3
+        [pools.cpu]
+        kinds = ['encode', 'resize']
+        threads = 2
+        niceness = 19
+        [pools.apart]
+        slots = 1
+    ";
+    let settings = layered(text, &[("ANNALS_SLOTS", "4")], &[]).unwrap();
+    let cpu = Pool::new("cpu").kinds(["encode", "resize"]).threads(2).niceness(19);
+    assert_eq!(settings.pools, [Pool::new("apart").slots(1), cpu]);
+    assert_eq!(layered("pools.cpu.slots = 2", &[], &[]).unwrap().pools[0].name(), "cpu");
+}
+
+#[test]
 fn a_peer_has_its_share_of_the_connections() {
     let share = |most: &str| {
         layered("", &[], &[("max_connections", most)]).unwrap().connections_of_a_peer()
@@ -134,6 +153,20 @@ fn what_the_file_gets_wrong_is_said_with_its_place() {
         ("allow_targets = ['a', 1]", "1:17: `allow_targets` is a list of texts such as"),
         ("allow_targets = '10.0.0.0/99'", "1:17: `allow_targets`: \"10.0.0.0/99\" is no target"),
         ("log = '=,='", "1:7: `log`: "),
+        ("pools = 3", "1:9: `pools` is a table of pools such as [pools.cpu], not an integer"),
+        ("pools.cpu = 3", "1:13: `pools.cpu` is a table of its settings, not an integer"),
+        (
+            "[pools.cpu]\nthread = 1",
+            "2:1: there is no setting `pools.cpu.thread`; did you mean `threads`?",
+        ),
+        ("pools.cpu.slots = '1'", "1:19: `pools.cpu.slots` is a whole number, not a string"),
+        ("pools.cpu.slots = -1", "1:19: `pools.cpu.slots`: -1 is not a number that it can be"),
+        (
+            "pools.cpu.kinds = 'a'",
+            "1:19: `pools.cpu.kinds` is a list of texts such as [\"encode\"]",
+        ),
+        ("pools.cpu.kinds = ['a', 1]", "1:25: `pools.cpu.kinds` is a list of texts"),
+        ("[pool.cpu]", "1:2: there is no setting `pool`; did you mean `pools`?"),
     ];
     for (text, wanted) in cases {
         let found = complaint(layered(text, &[], &[]));

@@ -13,11 +13,12 @@ use annals_tasks_sdk::{
 use async_trait::async_trait;
 use tracing::Instrument;
 
+use super::call::{Call, Ended};
 use super::engine::Shared;
 use super::executor::{Executor, Outputs, Running};
 use super::heartbeat::Heartbeat;
 use super::message::{LiveCell, Message, Reply};
-use super::panics::Guarded;
+use super::pool::PoolId;
 use super::registry::{Behaviour, KindId};
 use crate::job::{Failure, LogSize, Outcome, Report, Task, TaskNumber, ValueDigest};
 use crate::steplog::AttemptLog;
@@ -43,6 +44,7 @@ struct Carried {
     home: usize,
     id: AttemptId,
     handler: Arc<dyn Handler>,
+    pool: PoolId,
     input: Result<Payload, Failure>,
     checkpoint: Option<ValueDigest>,
     timeout: Option<Duration>,
@@ -75,7 +77,7 @@ impl Attempt {
         running: &Running,
         kind: KindId,
     ) -> Option<Self> {
-        let Behaviour::Run { handler, .. } = shared.registry.get(kind) else { return None };
+        let Behaviour::Run { handler, pool } = shared.registry.get(kind) else { return None };
         let outputs = handler.reads_outputs().then(|| executor.outputs());
         let job = &executor.job;
         let task = job.task(running.task)?;
@@ -93,6 +95,7 @@ impl Attempt {
             home,
             id,
             handler: Arc::clone(handler),
+            pool: *pool,
             input: job.input_of(task),
             checkpoint: task.checkpoint().map(|checkpoint| checkpoint.value),
             timeout: policy.timeout,
@@ -182,14 +185,13 @@ impl Attempt {
         if self.0.token.is_cancelled() {
             return Outcome::Interrupted(TaskError::cancelled());
         }
-        // The call itself is the task's code too.
-        let mut future = Guarded::new(Box::pin(async { self.0.handler.call(cx, input).await }));
+        let mut call = self.call(cx, input);
         let clock = &self.0.shared.clock;
         // It was waiting for its commit until now.
         self.0.beat();
         let told = tokio::select! {
             biased;
-            result = future.run() => return self.classify(Told::Nothing, result),
+            result = call.run() => return self.classify(Told::Nothing, result),
             () = self.0.token.cancelled() => Told::ToStop,
             () = self.0.timeout() => Told::TimedOut,
             () = self.0.silence() => Told::Silent,
@@ -198,22 +200,33 @@ impl Attempt {
         self.0.token.cancel();
         let result = tokio::select! {
             biased;
-            result = future.run() => result,
+            result = call.run() => result,
             () = clock.sleep(self.0.grace) => {
                 if self.0.handler.ends_itself() {
                     grace_over.cancel();
-                    future.run().await
+                    call.run().await
                 } else {
-                    future.end();
-                    let message = "the attempt was dropped: it did not end within its grace";
-                    Ok(Err(TaskError::new("grace_over", message)))
+                    call.end().await
                 }
             }
         };
         self.classify(told, result)
     }
 
-    fn classify(&self, told: Told, result: Result<TaskResult<Done>, String>) -> Outcome {
+    /// Calls the task, on the threads of its pool if that has some for itself.
+    fn call(&self, cx: TaskContext, input: Payload) -> Call<'_> {
+        let carried = &self.0;
+        // The call itself is the task's code too.
+        match carried.shared.workers.of_pool(carried.pool) {
+            None => Call::here(async { carried.handler.call(cx, input).await }),
+            Some(threads) => {
+                let handler = Arc::clone(&carried.handler);
+                Call::apart(threads, async move { handler.call(cx, input).await })
+            }
+        }
+    }
+
+    fn classify(&self, told: Told, result: Ended) -> Outcome {
         let result = result.unwrap_or_else(|panic| {
             Err(TaskError::new("panic", format!("the task panicked: {panic}")))
         });

@@ -14,6 +14,7 @@ use super::clock::{Clock, SystemClock};
 use super::error::StartError;
 use super::keys::KeyLimits;
 use super::pool::{DEFAULT, SHELL};
+use super::pool_setup::{self, Pool};
 use super::registry::{Behaviour, Registry, Unfit};
 use super::startup::{Startup, Told};
 use crate::job::LossRule;
@@ -42,6 +43,7 @@ pub struct Builder {
     pub(super) unfit: Option<Unfit>,
     pub(super) slots: usize,
     pub(super) shell_slots: usize,
+    pub(super) pools: Vec<Pool>,
     pub(super) loops: usize,
     pub(super) limits: Limits,
     pub(super) losses: LossRule,
@@ -69,6 +71,7 @@ impl Builder {
             unfit: None,
             slots: 64,
             shell_slots: cores,
+            pools: Vec::new(),
             loops: (cores / 2).clamp(1, 4),
             limits: Limits::default(),
             losses: LossRule::default(),
@@ -134,7 +137,8 @@ impl Builder {
         self
     }
 
-    /// How many tasks of this process run at once; 64 by default.
+    /// How many tasks of this process run at once, those in pools of their own not counted; 64 by
+    /// default.
     pub fn slots(mut self, slots: usize) -> Self {
         self.slots = slots;
         self
@@ -143,6 +147,12 @@ impl Builder {
     /// How many `shell` tasks run at once; as many as there are cores by default.
     pub fn shell_slots(mut self, slots: usize) -> Self {
         self.shell_slots = slots;
+        self
+    }
+
+    /// Has some kinds run in a pool of their own, beside the pools that were named before.
+    pub fn pool(mut self, pool: Pool) -> Self {
+        self.pools.push(pool);
         self
     }
 
@@ -284,6 +294,7 @@ impl Builder {
                 return Err(StartError::Kind { kind: "shell".into(), why: error.to_string() });
             }
         }
+        pool_setup::assign(&self.pools, &mut registry)?;
         Ok(registry)
     }
 }

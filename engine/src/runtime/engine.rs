@@ -212,7 +212,8 @@ pub struct Engine(pub(super) Arc<Inner>);
 pub(super) struct Inner {
     pub(super) shared: Arc<Shared>,
     pub(super) loops: Mutex<Vec<JoinHandle<()>>>,
-    pub(super) runtime: Mutex<Option<tokio::runtime::Runtime>>,
+    /// Where its tasks run: the threads of all, and those of pools.
+    pub(super) runtimes: Mutex<Vec<tokio::runtime::Runtime>>,
 }
 
 impl Engine {
@@ -252,7 +253,8 @@ impl Engine {
 
     /// The kinds that tasks may be of here, in order of their names.
     pub fn kinds(&self) -> Vec<KindInfo> {
-        self.0.shared.registry.kind_infos()
+        let shared = &self.0.shared;
+        shared.registry.kind_infos(&shared.pools)
     }
 
     /// The names of the workflows that there are here, in order.
@@ -392,7 +394,7 @@ impl Engine {
 impl Inner {
     /// An engine that its owner drives.
     pub(super) fn without_threads(shared: Arc<Shared>) -> Self {
-        Self { shared, loops: Mutex::default(), runtime: Mutex::default() }
+        Self { shared, loops: Mutex::default(), runtimes: Mutex::default() }
     }
 
     fn close(&self) -> Result<(), EngineError> {
@@ -417,9 +419,10 @@ impl Inner {
     /// Ends the rest when no loop turns any more.
     pub(super) fn end_close(&self) -> Result<(), EngineError> {
         self.shared.loads.close();
-        if let Some(tasks) = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            tasks.shutdown_background();
-        }
+        let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
+        // What blocks a thread of theirs is not waited for.
+        runtimes.drain(..).for_each(tokio::runtime::Runtime::shutdown_background);
+        drop(runtimes);
         let closed = self.shared.writer.close().map_err(EngineError::OutcomeUnknown);
         match self.shared.failure.get() {
             Some(EngineError::Panicked) => Err(EngineError::Panicked),

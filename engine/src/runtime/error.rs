@@ -182,6 +182,14 @@ pub enum StartError {
         /// What it may be.
         most: usize,
     },
+    /// A pool cannot be had as it was asked for.
+    #[error("pool {name:?} cannot be made: {why}")]
+    Pool {
+        /// The pool.
+        name: String,
+        /// Why not.
+        why: String,
+    },
     /// A kind or a workflow has a name that cannot be one.
     #[error(transparent)]
     Name(#[from] BadName),

@@ -2,6 +2,7 @@
 //! that turn has brought about; who held or ended the job is then read from the history.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use annals_tasks_sdk::{JobId, Timestamp};
 
@@ -135,9 +136,9 @@ impl Loop {
     }
 
     /// The pools of a job's kinds, of those that hold slots.
-    fn pools_of(&self, job: &Job) -> BTreeMap<Box<str>, &'static str> {
+    fn pools_of(&self, job: &Job) -> BTreeMap<Box<str>, Arc<str>> {
         let pool = |kind: &str| match self.shared.registry.behaviour(kind) {
-            Some(Behaviour::Run { pool, .. }) => Some((kind.into(), pool.name())),
+            Some(Behaviour::Run { pool, .. }) => Some((kind.into(), self.shared.pools.name(*pool))),
             _ => None,
         };
         job.kinds().filter_map(pool).collect()
@@ -163,25 +164,21 @@ impl Loop {
             let places: Vec<_> = wanting.iter().filter_map(|wanting| wanting.place).collect();
             let standing = self.shared.pools.standing(queue, &places);
             for wanting in wanting {
-                queued.insert(wanting.task, in_line(queue, wanting, &standing));
+                let name = self.shared.pools.name(queue);
+                queued.insert(wanting.task, in_line((queue, name), wanting, &standing));
             }
         }
         queued
     }
 }
 
-fn in_line(queue: PoolId, wanting: &Wanting, standing: &Standing) -> Queued {
+fn in_line((queue, pool): (PoolId, Arc<str>), wanting: &Wanting, standing: &Standing) -> Queued {
     let place = match wanting.place.and_then(|place| standing.before.get(&place)) {
         None => InLine::Granted,
         Some(None) => InLine::Behind(COUNTED as u64),
         Some(Some(before)) => InLine::At(*before as u64 + 1),
     };
-    let line = Line {
-        pool: queue.name(),
-        slots: standing.slots as u64,
-        waiting: standing.waiting as u64,
-        place,
-    };
+    let line = Line { pool, slots: standing.slots as u64, waiting: standing.waiting as u64, place };
     if queue != SUSPECTS {
         return Queued::Slot(line);
     }

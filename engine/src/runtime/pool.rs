@@ -1,10 +1,11 @@
 //! Pools: slots that attempts hold while they are alive, and the queues for them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use annals_tasks_sdk::JobId;
 
+use super::pool_setup::Pool;
 use super::stats::PoolStats;
 use crate::job::TaskNumber;
 
@@ -14,22 +15,16 @@ pub(super) struct PoolId(pub(super) usize);
 
 /// The pool with one slot through which suspects pass one at a time.
 pub(super) const SUSPECTS: PoolId = PoolId(0);
-/// The pool of tasks that run in this process.
+/// The pool of tasks that run in this process, where no other has them.
 pub(super) const DEFAULT: PoolId = PoolId(1);
 /// The pool of tasks that run as child processes.
 pub(super) const SHELL: PoolId = PoolId(2);
 
-/// How many pools there are.
-pub(super) const POOLS: usize = NAMES.len();
+/// What the pools are called that every engine has.
+pub(super) const BUILT_IN: [&str; 3] = ["suspects", "default", "shell"];
 
-/// What people call them.
-const NAMES: [&str; 3] = ["suspects", "default", "shell"];
-
-impl PoolId {
-    pub(super) fn name(self) -> &'static str {
-        NAMES[self.0]
-    }
-}
+/// How many pools there may be, those included.
+pub(super) const POOLS_MAX: usize = 32;
 
 /// A place in a queue: a greater one is further behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -50,11 +45,15 @@ pub(super) struct Waiter {
 
 /// All pools. Shared by the loops; held only for a push or a pop.
 #[derive(Debug)]
-pub(super) struct Pools(Mutex<[Pool; POOLS]>);
+pub(super) struct Pools {
+    names: Vec<Arc<str>>,
+    slots: Mutex<Vec<Slots>>,
+}
 
+/// The slots of one pool.
 #[derive(Debug)]
-struct Pool {
-    slots: usize,
+struct Slots {
+    count: usize,
     free: usize,
     queue: BTreeMap<Place, Waiter>,
     /// The next place behind all others.
@@ -79,29 +78,39 @@ pub(super) struct Standing {
 }
 
 impl Pools {
-    /// Pools with these numbers of slots.
-    pub(super) fn new(default: usize, shell: usize) -> Self {
-        let pool =
-            |free| Pool { slots: free, free, queue: BTreeMap::new(), end: Place(0), last: None };
-        Self(Mutex::new([pool(1), pool(default.max(1)), pool(shell.max(1))]))
+    /// The usual pools with these numbers of slots, and others.
+    pub(super) fn new(default: usize, shell: usize, own: &[Pool]) -> Self {
+        let of = |free: usize| {
+            let free = free.max(1);
+            Slots { count: free, free, queue: BTreeMap::new(), end: Place(0), last: None }
+        };
+        let usual = [1, default, shell].map(of).into_iter();
+        let slots = usual.chain(own.iter().map(|pool| of(pool.slot_count()))).collect();
+        let names = BUILT_IN.into_iter().chain(own.iter().map(Pool::name));
+        Self { names: names.map(Into::into).collect(), slots: Mutex::new(slots) }
     }
 
-    fn with<T>(&self, pool: PoolId, change: impl FnOnce(&mut Pool) -> T) -> T {
+    /// What a pool is called.
+    pub(super) fn name(&self, pool: PoolId) -> Arc<str> {
+        Arc::clone(&self.names[pool.0])
+    }
+
+    fn with<T>(&self, pool: PoolId, change: impl FnOnce(&mut Slots) -> T) -> T {
         // Nothing below panics while it holds the lock.
-        let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pools = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut pools[pool.0])
     }
 
     /// How much of each is taken.
     pub(super) fn stats(&self) -> Vec<PoolStats> {
-        let pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let stats = |(pool, name): (&Pool, &'static str)| PoolStats {
-            name,
-            slots: pool.slots as u64,
-            in_use: (pool.slots - pool.free) as u64,
+        let pools = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats = |(pool, name): (&Slots, &Arc<str>)| PoolStats {
+            name: Arc::clone(name),
+            slots: pool.count as u64,
+            in_use: (pool.count - pool.free) as u64,
             waiting: pool.queue.len() as u64,
         };
-        pools.iter().zip(NAMES).map(stats).collect()
+        pools.iter().zip(&self.names).map(stats).collect()
     }
 
     /// Takes a slot, or else the place in the queue that it gives. First come, first served: a
@@ -142,9 +151,9 @@ impl Pools {
                     *found = Some(rank);
                 }
             }
-            let only = pool.slots == 1 && pool.free == 0;
+            let only = pool.count == 1 && pool.free == 0;
             let holder = pool.last.filter(|_| only);
-            Standing { slots: pool.slots, waiting: pool.queue.len(), holder, before }
+            Standing { slots: pool.count, waiting: pool.queue.len(), holder, before }
         })
     }
 
@@ -162,7 +171,7 @@ mod tests {
     fn slots_go_to_those_who_came_first() {
         let waiter =
             |n| Waiter { home: 0, job: JobId::from_u128(n), task: TaskNumber(1), queue: DEFAULT };
-        let pools = Pools::new(1, 1);
+        let pools = Pools::new(1, 1, &[]);
         assert_eq!(pools.take(waiter(1)), None);
         let second = pools.take(waiter(2)).unwrap();
         let third = pools.take(waiter(3)).unwrap();
@@ -184,7 +193,7 @@ mod tests {
 
     #[test]
     fn who_is_far_behind_is_not_counted() {
-        let pools = Pools::new(1, 1);
+        let pools = Pools::new(1, 1, &[]);
         let waiter =
             |n| Waiter { home: 0, job: JobId::from_u128(n), task: TaskNumber(1), queue: DEFAULT };
         let places: Vec<Place> = (0..2_000).filter_map(|n| pools.take(waiter(n))).collect();

@@ -10,7 +10,7 @@ use annals_tasks_sdk::{BadName, Handler, KindName, near};
 
 use super::error::StartError;
 use super::ids::IdHasher;
-use super::pool::PoolId;
+use super::pool::{PoolId, Pools};
 
 /// How tasks of a kind are brought about.
 #[derive(Clone)]
@@ -28,7 +28,7 @@ pub struct KindInfo {
     /// Its name.
     pub name: String,
     /// The pool whose slots its attempts hold; none where its tasks only wait.
-    pub pool: Option<&'static str>,
+    pub pool: Option<Arc<str>>,
 }
 
 /// A kind or a workflow that cannot be registered.
@@ -91,11 +91,15 @@ impl Registry {
         self.find(kind).map(|kind| self.get(kind))
     }
 
+    pub(super) fn behaviour_mut(&mut self, kind: &str) -> Option<&mut Behaviour> {
+        self.find(kind).map(|kind| &mut self.behaviours[kind.0])
+    }
+
     /// What there is to say of each kind, in order of their names.
-    pub(super) fn kind_infos(&self) -> Vec<KindInfo> {
+    pub(super) fn kind_infos(&self, pools: &Pools) -> Vec<KindInfo> {
         let info = |(name, kind): (&String, &KindId)| {
             let pool = match self.get(*kind) {
-                Behaviour::Run { pool, .. } => Some(pool.name()),
+                Behaviour::Run { pool, .. } => Some(pools.name(*pool)),
                 Behaviour::Sleep => None,
             };
             KindInfo { name: name.clone(), pool }
@@ -105,9 +109,14 @@ impl Registry {
         infos
     }
 
-    /// The kinds that there are, in order, so many as fit a message.
-    fn names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.kinds.keys().map(String::as_str).collect();
+    /// The kinds that there are, in no order.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.kinds.keys().map(String::as_str)
+    }
+
+    /// The same in order, so many as fit a message.
+    fn first_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.names().collect();
         names.sort_unstable();
         names.truncate(20);
         names
@@ -136,8 +145,8 @@ impl Registry {
             None if allow_unknown => return Vec::new(),
             None => {
                 let kind = task.kind.as_str();
-                let hint = near::hint(kind, self.kinds.keys().map(String::as_str));
-                let kinds = self.names().join(", ");
+                let hint = near::hint(kind, self.names());
+                let kinds = self.first_names().join(", ");
                 let detail = format!("no kind `{kind}` is registered{hint} (kinds: {kinds})");
                 return vec![PlanError { pointer: "/kind".into(), detail }];
             }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use annals_tasks_sdk::plan::Limits;
+use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
 
 use super::builder::{Builder, Mode};
@@ -15,13 +16,14 @@ use super::keys::Keys;
 use super::loads::{Loader, Loads};
 use super::message::Message;
 use super::pool::Pools;
+use super::pool_setup::Pool;
 use super::recovery::{Broken, Recovered, recover};
 use super::resting::Resting;
 use super::startup::Startup;
 use super::stats::Counters;
 use super::turn::Loop;
 use super::views::Progress;
-use super::workers::Workers;
+use super::workers::{self, Workers};
 use crate::kinds::shell::Shell;
 use crate::log::{Committer, Done, EventLog, RedbLog, Viewer, Waypoints, Writer};
 use crate::steplog::StepLogs;
@@ -52,15 +54,11 @@ impl Builder {
     fn start_threads(mut self) -> Result<Engine, StartError> {
         let threads = self.task_threads();
         let store = self.recover()?;
-        let tasks = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(threads)
-            .thread_name("annals-task")
-            .enable_all()
-            .build()
-            .map_err(no_threads)?;
-        let workers = Workers::Threads(tasks.handle().clone());
+        // Where no task runs, pools need none.
+        let pools = if self.mode == Mode::Hold { &[] } else { &*self.pools };
+        let (workers, runtimes) = workers::start(threads, pools).map_err(no_threads)?;
         let still = self.assemble(store, workers)?;
-        still.run(tasks).map_err(no_threads)
+        still.run(runtimes).map_err(no_threads)
     }
 
     /// How many threads run attempts. One that blocks its thread takes that from the others, so
@@ -74,7 +72,10 @@ impl Builder {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // The kinds that every engine has are registered later.
         let own = !self.registry.has_no_kinds();
-        cores.max(2) + if own { self.slots } else { self.shell_slots }.min(64)
+        let others = self.pools.iter().filter(|pool| pool.own_threads().is_none());
+        let others: usize = others.map(Pool::slot_count).sum();
+        let usual = if own { self.slots } else { self.shell_slots };
+        cores.max(2) + usual.saturating_add(others).min(64)
     }
 
     /// Opens the store, and finds out where every job stands.
@@ -131,7 +132,7 @@ impl Builder {
         let (loads, loader) = Loads::new(&reader, &inboxes);
         let shared = Shared {
             registry: self.registry,
-            pools: Pools::new(self.slots, self.shell_slots),
+            pools: Pools::new(self.slots, self.shell_slots, &self.pools),
             exclusives: Exclusives::default(),
             writer,
             reader,
@@ -181,13 +182,13 @@ pub(super) struct Still {
 
 impl Still {
     /// Has threads drive it.
-    fn run(self, tasks: tokio::runtime::Runtime) -> std::io::Result<Engine> {
+    fn run(self, runtimes: Vec<Runtime>) -> std::io::Result<Engine> {
         let Self { shared, loops, committer, viewer, loader } = self;
         shared.writer.run(committer, viewer)?;
         loader.start()?;
         let loops = loops.into_iter().map(|(each, outbox)| driver::start(each, outbox));
         let loops = Mutex::new(loops.collect::<Result<_, _>>()?);
-        Ok(Engine(Arc::new(Inner { shared, loops, runtime: Mutex::new(Some(tasks)) })))
+        Ok(Engine(Arc::new(Inner { shared, loops, runtimes: Mutex::new(runtimes) })))
     }
 }
 
@@ -292,5 +293,8 @@ mod tests {
         assert_eq!(builder().task_threads(), without + 3);
         assert_eq!(own().task_threads(), without + 40);
         assert_eq!(own().slots(1_000).task_threads(), without + 64);
+        let pool = Pool::new("cpu").slots(5);
+        assert_eq!(own().pool(pool.clone()).task_threads(), without + 45);
+        assert_eq!(own().pool(pool.threads(5)).task_threads(), without + 40);
     }
 }

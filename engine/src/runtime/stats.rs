@@ -3,6 +3,7 @@
 //! Each loop writes numbers of its own, so that to count costs it a store and no more; whoever
 //! asks adds them up.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::engine::{Engine, Shared};
@@ -114,10 +115,10 @@ pub struct AttemptCounts {
 }
 
 /// A pool of slots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolStats {
     /// What it is called.
-    pub name: &'static str,
+    pub name: Arc<str>,
     /// How many slots it has.
     pub slots: u64,
     /// How many of them are taken.

@@ -3,7 +3,7 @@
 use annals_tasks_sdk::Timestamp;
 
 use super::executor::{Executor, Wanting};
-use super::pool::{POOLS, PoolId, SUSPECTS};
+use super::pool::{POOLS_MAX, PoolId, SUSPECTS};
 use super::registry::{Behaviour, KindId, Registry};
 use crate::job::{LossRule, TaskNumber};
 
@@ -30,7 +30,7 @@ pub(super) struct Search<'a> {
     rule: LossRule,
     now: Timestamp,
     /// How many of the job's tasks stand in each queue.
-    standing: [usize; POOLS],
+    standing: [usize; POOLS_MAX],
     found: &'a mut Vec<Want>,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Search<'a> {
         found: &'a mut Vec<Want>,
     ) -> Self {
         found.clear();
-        let mut standing = [0; POOLS];
+        let mut standing = [0; POOLS_MAX];
         for wanting in &executor.wanting {
             standing[wanting.queue.0] += 1;
         }

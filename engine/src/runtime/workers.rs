@@ -1,14 +1,17 @@
-//! Workers: where attempts run, and reads that block. Threads of a Tokio runtime as a rule; one
+//! Workers: where attempts run, and reads that block. Threads of Tokio runtimes as a rule; one
 //! that has the engine in hand brings its own.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 
 use super::attempt::Attempt;
 use super::error::EngineError;
+use super::pool::PoolId;
+use super::pool_setup::{OwnThreads, Pool, numbered};
 
 /// Runs what an engine in hand has to run.
 pub trait Spawner: Send + Sync + 'static {
@@ -21,20 +24,28 @@ pub trait Spawner: Send + Sync + 'static {
 /// Who runs attempts.
 #[derive(Clone)]
 pub(super) enum Workers {
-    Threads(tokio::runtime::Handle),
+    Threads(Threads),
     Hands(Arc<dyn Spawner>),
+}
+
+/// The threads of an engine.
+#[derive(Clone)]
+pub(super) struct Threads {
+    all: Handle,
+    /// Those that pools have for themselves.
+    own: Vec<(PoolId, Handle)>,
 }
 
 impl Workers {
     /// Starts attempts together: one hand-over to the other threads, not one each.
     pub(super) fn run(&self, starting: &mut Vec<Attempt>) {
         match self {
-            Self::Threads(threads) if starting.len() == 1 => {
-                starting.drain(..).for_each(|attempt| drop(threads.spawn(attempt.run())));
+            Self::Threads(Threads { all, .. }) if starting.len() == 1 => {
+                starting.drain(..).for_each(|attempt| drop(all.spawn(attempt.run())));
             }
-            Self::Threads(threads) => {
+            Self::Threads(Threads { all, .. }) => {
                 let starting = std::mem::take(starting);
-                threads.spawn(async move {
+                all.spawn(async move {
                     for attempt in starting {
                         tokio::spawn(attempt.run());
                     }
@@ -44,6 +55,12 @@ impl Workers {
                 starting.drain(..).for_each(|attempt| hands.spawn(Box::pin(attempt.run())));
             }
         }
+    }
+
+    /// The threads that a pool has for itself.
+    pub(super) fn of_pool(&self, pool: PoolId) -> Option<&Handle> {
+        let Self::Threads(Threads { own, .. }) = self else { return None };
+        own.iter().find(|(id, _)| *id == pool).map(|(_, threads)| threads)
     }
 
     /// Does what may block where that is allowed.
@@ -64,4 +81,32 @@ impl Workers {
             }
         }
     }
+}
+
+/// Starts so many threads for all tasks, and those that pools have for themselves. The runtimes
+/// are their owners.
+pub(super) fn start(all: usize, pools: &[Pool]) -> std::io::Result<(Workers, Vec<Runtime>)> {
+    let mut runtimes = vec![runtime("annals-task", OwnThreads { count: all, niceness: 0 })?];
+    let mut own = Vec::new();
+    for (id, pool) in numbered(pools) {
+        if let Some(threads) = pool.own_threads() {
+            let runtime = runtime(&format!("annals-{}", pool.name()), threads)?;
+            own.push((id, runtime.handle().clone()));
+            runtimes.push(runtime);
+        }
+    }
+    let all = runtimes[0].handle().clone();
+    Ok((Workers::Threads(Threads { all, own }), runtimes))
+}
+
+fn runtime(name: &str, threads: OwnThreads) -> std::io::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(threads.count).thread_name(name).enable_all();
+    if threads.niceness > 0 {
+        // Of this thread alone, as Linux has it. Whoever may not do even that runs as others do.
+        builder.on_thread_start(move || {
+            let _ = rustix::process::nice(threads.niceness);
+        });
+    }
+    builder.build()
 }

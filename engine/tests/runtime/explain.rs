@@ -230,7 +230,7 @@ async fn who_waits_for_a_slot_is_told_where_it_stands() {
         let Reason::WantsSlot { line: Some(line), .. } = &now.reasons[0].reason else {
             panic!("{now:?}")
         };
-        assert_eq!((line.pool, line.slots, line.waiting), ("default", 1, 3));
+        assert_eq!((&*line.pool, line.slots, line.waiting), ("default", 1, 3));
         assert!(matches!(line.place, InLine::At(1..=3)));
     }
     cancel(&line[0]).await;

@@ -14,6 +14,7 @@ mod keys;
 mod leftovers;
 mod limits;
 mod panics;
+mod pools;
 mod reading;
 mod residency;
 mod shutdown;

@@ -70,7 +70,7 @@ async fn what_happens_to_jobs_and_attempts_is_counted() {
         let attempts = stats.attempts;
         assert_eq!((attempts.started, attempts.completed, attempts.failed), (4, 1, 1));
         assert_eq!((stats.live_attempts, stats.late_reports), (2, 0));
-        let pool = stats.pools.iter().find(|pool| pool.name == "default").unwrap();
+        let pool = stats.pools.iter().find(|pool| &*pool.name == "default").unwrap();
         assert_eq!((pool.slots, pool.in_use, pool.waiting), (2, 2, 1));
         assert!(stats.writer.rows >= 8 && stats.writer.commits <= stats.writer.rows);
         assert!(stats.writer.commit_time >= stats.writer.last_commit);

@@ -99,7 +99,8 @@ async fn what_is_registered_is_listed() {
     let world = World::in_memory();
     let engine = within(world.engine().task(task("work"), nothing).start()).await.unwrap();
     let kinds = engine.kinds();
-    let listed: Vec<_> = kinds.iter().map(|kind| (kind.name.as_str(), kind.pool)).collect();
+    let listed: Vec<_> =
+        kinds.iter().map(|kind| (kind.name.as_str(), kind.pool.as_deref())).collect();
     assert!(listed.is_sorted());
     let some = [("noop", Some("default")), ("sleep", None), ("work", Some("default"))];
     assert!(some.iter().all(|kind| listed.contains(kind)), "{listed:?}");

@@ -39,7 +39,7 @@ async fn kinds(Asked(Nothing): Asked<Nothing>, engine: Running) -> Result<Respon
 fn shown(kind: KindInfo) -> Kind {
     let schema = SCHEMAS.iter().find(|(name, _)| *name == kind.name);
     let input_schema = schema.and_then(|(_, text)| serde_json::from_str::<&RawValue>(text).ok());
-    Kind { name: kind.name, pool: kind.pool, input_schema }
+    Kind { name: kind.name, pool: kind.pool.map(|pool| pool.to_string()), input_schema }
 }
 
 /// The workflows that make plans here.

@@ -83,14 +83,14 @@ fn attempts(page: &mut Page, counts: &AttemptCounts) {
 fn pools(page: &mut Page, pools: &[PoolStats]) {
     let mut slots = page.family("annals_worker_slots", Kind::Gauge, "Slots of pools");
     for pool in pools {
-        slots.sample(&[("pool", pool.name), ("state", "used")], pool.in_use);
+        slots.sample(&[("pool", &pool.name), ("state", "used")], pool.in_use);
         let free = pool.slots.saturating_sub(pool.in_use);
-        slots.sample(&[("pool", pool.name), ("state", "free")], free);
+        slots.sample(&[("pool", &pool.name), ("state", "free")], free);
     }
     let help = "Tasks that wait for a slot of a pool; a job counts at most 64 of its own";
     let mut waiting = page.family("annals_queue_depth", Kind::Gauge, help);
     for pool in pools {
-        waiting.sample(&[("pool", pool.name)], pool.waiting);
+        waiting.sample(&[("pool", &pool.name)], pool.waiting);
     }
 }
 

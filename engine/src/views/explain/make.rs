@@ -1,6 +1,7 @@
 //! How reasons are found in what is seen of a job.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use annals_tasks_sdk::{JobId, TaskId, Timestamp};
 
@@ -34,7 +35,7 @@ pub(crate) struct Seen {
     /// Tasks that wait for slots.
     pub(crate) queued: BTreeMap<TaskNumber, Queued>,
     /// By kind, the pool whose slots its tasks hold.
-    pub(crate) pools: BTreeMap<Box<str>, &'static str>,
+    pub(crate) pools: BTreeMap<Box<str>, Arc<str>>,
     /// Tasks with a live attempt that is outside of this process.
     pub(crate) outside: BTreeSet<TaskNumber>,
     /// Where it stands with its exclusive key, if it is in line for that.
@@ -67,7 +68,7 @@ impl Seen {
 }
 
 /// For what a task stands in line.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum Queued {
     /// A slot of its pool.
     Slot(Line),

@@ -1,5 +1,6 @@
 //! Reasons: what a job waits for or is doing, as data.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_tasks_sdk::{JobId, Progress, TaskId, Timestamp};
@@ -67,10 +68,10 @@ pub enum Cause {
 }
 
 /// The line for the slots of a pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// What the pool is called.
-    pub pool: &'static str,
+    pub pool: Arc<str>,
     /// How many slots it has.
     pub slots: u64,
     /// How many tasks stand in line.

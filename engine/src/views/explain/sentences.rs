@@ -239,7 +239,7 @@ fn says(progress: Option<Progress>, message: Option<&str>) -> String {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pool, slots, waiting, place } = *self;
+        let Self { pool, slots, waiting, place } = self;
         let slots = || match slots {
             1 => format!("the only slot of pool {pool}, which is taken"),
             _ => format!("one of the {slots} slots of pool {pool}, which are all taken"),
@@ -247,7 +247,7 @@ impl fmt::Display for Line {
         match place {
             InLine::Granted => write!(f, "has a slot of pool {pool}, and is about to start"),
             InLine::At(place) => {
-                write!(f, "is {} of {waiting} in line for {}", nth(place), slots())
+                write!(f, "is {} of {waiting} in line for {}", nth(*place), slots())
             }
             InLine::Behind(before) => {
                 write!(f, "stands behind more than {before} others in line for {}", slots())

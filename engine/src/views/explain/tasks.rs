@@ -143,9 +143,9 @@ fn wants(seen: &Seen, number: TaskNumber, task: &Task) -> Reason {
     let id = task.spec.id.clone();
     match seen.queued.get(&number) {
         Some(Queued::Alone(line, other)) => {
-            Reason::Suspect { task: id, losses: task.losses(), line: *line, other: *other }
+            Reason::Suspect { task: id, losses: task.losses(), line: line.clone(), other: *other }
         }
-        Some(Queued::Slot(line)) => Reason::WantsSlot { task: id, line: Some(*line) },
+        Some(Queued::Slot(line)) => Reason::WantsSlot { task: id, line: Some(line.clone()) },
         None => Reason::WantsSlot { task: id, line: behind_its_job(seen, task) },
     }
 }
@@ -155,7 +155,7 @@ fn behind_its_job(seen: &Seen, task: &Task) -> Option<Line> {
     let pool = seen.pools.get(task.spec.kind.as_str())?;
     let mut lines = seen.queued.values().map(|(Queued::Slot(line) | Queued::Alone(line, _))| line);
     let line = lines.find(|line| line.pool == *pool)?;
-    Some(Line { place: InLine::OfItsJob, ..*line })
+    Some(Line { place: InLine::OfItsJob, ..line.clone() })
 }
 
 fn needs(job: &Job, task: &Task) -> Reason {

@@ -89,7 +89,7 @@ fn lines_are_told_in_words() {
     let (job, _) = job(r#"{"id": "a", "kind": "noop"}"#);
     let told = |place| {
         let mut seen = seen(&job);
-        let line = Line { pool: "shell", slots: 4, waiting: 5_000, place };
+        let line = Line { pool: "shell".into(), slots: 4, waiting: 5_000, place };
         seen.queued.insert(FIRST, Queued::Slot(line));
         first(&explain(seen, None))
     };
