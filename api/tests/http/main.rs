@@ -6,6 +6,8 @@ mod contradiction;
 mod description;
 mod edge;
 mod edits;
+#[path = "../../../engine/tests/runtime/support/race.rs"]
+mod even;
 mod events;
 mod explain;
 mod face;

@@ -15,6 +15,7 @@ mod leftovers;
 mod limits;
 mod panics;
 mod pools;
+mod races;
 mod reading;
 mod residency;
 mod shutdown;

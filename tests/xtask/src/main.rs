@@ -280,8 +280,13 @@ fn host(seconds: u32) -> bool {
 fn race(rounds: u32) -> bool {
     let mut test = cargo();
     test.args(["test", "--package", "annals", "--test", "http", "race", "--", "--nocapture"]);
-    test.env("ANNALS_RACE_ROUNDS", rounds.to_string());
-    test.status().is_ok_and(|status| status.success())
+    let mut runtime = cargo();
+    runtime.args(["test", "--package", "annals-engine", "--test", "runtime", "races"]);
+    runtime.args(["--", "--nocapture", "--test-threads", "2"]);
+    [test, runtime].iter_mut().all(|test| {
+        let status = test.env("ANNALS_RACE_ROUNDS", rounds.to_string()).status();
+        status.is_ok_and(|status| status.success())
+    })
 }
 
 fn shutdown(rounds: u32) -> bool {

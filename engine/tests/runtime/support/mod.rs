@@ -3,6 +3,7 @@
 mod clock;
 mod gate;
 mod log;
+pub(crate) mod race;
 mod reads;
 mod world;
 
