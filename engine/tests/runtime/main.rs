@@ -10,6 +10,7 @@ mod damage;
 mod durability;
 mod exclusive;
 mod explain;
+mod foreign;
 mod keys;
 mod leftovers;
 mod limits;
