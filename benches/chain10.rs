@@ -3,7 +3,7 @@
 //! The engine runs beside a model that does nothing but the durable steps: per job eleven rows in
 //! turn, each waiting for its group commit, with the bytes that the engine writes. Figures are
 //! ratios of one run: `cargo bench --bench chain10`. A number of jobs in flight (`1`, `1000`,
-//! `10000`) or `memory` as argument runs that part alone.
+//! `10000`), `memory` or `back-off` as argument runs that part alone.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
 mod support;
@@ -11,14 +11,14 @@ mod support;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use annals_engine::job::{Origin, Recorded};
 use annals_engine::log::{Durable, EventLog, Head, Options, RedbLog, Ticket, Writer, encode_row};
 use annals_engine::{Engine, Submission};
-use annals_tasks_sdk::JobId;
 use annals_tasks_sdk::plan::Plan;
-use support::{Figures, chain, cpu_seconds, resident_bytes};
+use annals_tasks_sdk::{JobId, Payload, TaskContext, TaskError};
+use support::{FAILS, Figures, chain, cpu_seconds, resident_bytes};
 use tokio::sync::oneshot;
 
 /// As in the binary.
@@ -34,7 +34,10 @@ fn main() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     // First, while the allocator keeps nothing that others have freed.
     if wants("memory") {
-        runtime.block_on(memory());
+        runtime.block_on(memory(support::sleeping_chain(10), "asleep"));
+    }
+    if wants("back-off") {
+        runtime.block_on(memory(support::failing_chain(10), "in back-off"));
     }
     for (in_flight, jobs) in PARTS {
         if wants(&in_flight.to_string()) {
@@ -184,12 +187,16 @@ async fn engine(in_flight: usize, jobs: usize) -> Figures {
     figures
 }
 
-/// What a job that waits for an hour takes of memory.
-async fn memory() {
+/// What jobs that wait for an hour take of memory and of the processor: asleep, and in back-off.
+async fn memory(plan: Plan, what: &str) {
     const JOBS: usize = 100_000;
+    const WATCHED: Duration = Duration::from_secs(10);
     let folder = tempfile::tempdir().expect("a folder");
-    let engine = Engine::open(folder.path().join("store")).start().await.expect("an engine");
-    let plan = support::sleeping_chain(10);
+    let fails = |_cx: TaskContext, _input: Payload| async {
+        Err::<Payload, _>(TaskError::new("busy", "not now"))
+    };
+    let engine = Engine::open(folder.path().join("store")).task(FAILS, fails);
+    let engine = engine.start().await.expect("an engine");
     let payload = plan.to_json().as_str().len();
     let before = resident_bytes();
     let clients = (0..64).map(|client| {
@@ -203,9 +210,19 @@ async fn memory() {
     for client in clients.collect::<Vec<_>>() {
         client.await.expect("a client");
     }
+    // What they did last is done first.
+    let mut commits = 0;
+    while engine.writer_stats().commits > commits {
+        commits = engine.writer_stats().commits;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
     let each = (resident_bytes().saturating_sub(before)) / JOBS;
     println!(
-        "memory: {each} bytes resident for each of {JOBS} waiting jobs (plan of {payload} bytes)"
+        "memory: {each} bytes resident for each of {JOBS} jobs {what} (plan of {payload} bytes)"
     );
+    let cpu = cpu_seconds();
+    tokio::time::sleep(WATCHED).await;
+    let used = (cpu_seconds() - cpu) * 1e3;
+    println!("  {used:.0} ms of the processor in {} s", WATCHED.as_secs());
     engine.shutdown().await.expect("an end");
 }

@@ -30,6 +30,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Clients that wait for an answer at the same time.
 const CLIENTS: usize = 64;
+/// How many submissions a second a server is given that is not to be at its limit, and how many.
+const PACE: u32 = 2_000;
+const PACED: usize = 20_000;
 /// How many jobs a run submits.
 const SUBMITS: usize = 50_000;
 /// How many jobs there are to be read, and how many reads a run makes.
@@ -71,7 +74,7 @@ fn submits() {
     println!("durable submits of a job of one noop, {CLIENTS} clients, {SUBMITS} jobs");
     let mut pairs: Vec<(Submits, Submits)> = (0..3)
         .map(|_| {
-            let pair = (by_the_engine(), over_http());
+            let pair = (by_the_engine(), over_http(SUBMITS, None));
             println!("  engine  {}", pair.0);
             println!("  server  {}", pair.1);
             pair
@@ -80,13 +83,27 @@ fn submits() {
     let share = |(engine, server): &(Submits, Submits)| server.per_second / engine.per_second;
     pairs.sort_by(|a, b| share(a).total_cmp(&share(b)));
     let middle = &pairs[pairs.len() / 2];
-    let mut late: Vec<f64> = pairs.iter().map(|(_, server)| server.p99 / server.commit).collect();
+    let mut late: Vec<f64> = pairs.iter().map(|(_, server)| server.late()).collect();
     late.sort_by(f64::total_cmp);
     println!(
         "  server / engine: {:.0} % of the submits/s; p99 of the server: {:.1} commits",
         share(middle) * 100.0,
         late[late.len() / 2],
     );
+    println!("  the same where {PACE} come in a second");
+    let mut paced: Vec<Submits> = (0..3).map(|_| over_http(PACED, Some(PACE))).collect();
+    for run in &paced {
+        println!("  server  {run}");
+    }
+    paced.sort_by(|a, b| a.late().total_cmp(&b.late()));
+    println!("  p99 of the server: {:.1} commits", paced[paced.len() / 2].late());
+}
+
+impl Submits {
+    /// How many commits the slow ones take.
+    fn late(&self) -> f64 {
+        self.p99 / self.commit
+    }
 }
 
 impl fmt::Display for Submits {
@@ -140,11 +157,13 @@ async fn submit(engine: Engine, next: Arc<AtomicUsize>) -> Vec<u32> {
     micros
 }
 
-fn over_http() -> Submits {
+/// As many as come, or so many in a second.
+fn over_http(requests: usize, per_second: Option<u32>) -> Submits {
     let place = Place::new();
     let server = start(&place);
     let before = commits(&server);
-    let loaded = load(&server, SUBMITS, vec![post(&server)]).send(202);
+    let load = Load { per_second, ..load(&server, requests, vec![post(&server)]) };
+    let loaded = load.send(202);
     let after = commits(&server);
     server.end();
     Submits {
@@ -171,7 +190,7 @@ fn commits(server: &Server) -> (f64, f64) {
 }
 
 fn load(server: &Server, requests: usize, messages: Vec<String>) -> Load {
-    Load { address: server.address, connections: CLIENTS, requests, messages }
+    Load { address: server.address, connections: CLIENTS, requests, per_second: None, messages }
 }
 
 /// A submission as it goes over the connection.

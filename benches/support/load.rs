@@ -1,5 +1,6 @@
 //! Load on a server from a process of its own, so that what it costs is not taken for the
-//! server's. Each connection sends a request, waits for the whole answer, and sends the next.
+//! server's. Each connection sends a request, waits for the whole answer, and sends the next: at
+//! once, or when that is due.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -7,7 +8,7 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -22,6 +23,8 @@ pub(crate) struct Load {
     pub(crate) address: SocketAddr,
     pub(crate) connections: usize,
     pub(crate) requests: usize,
+    /// How many are due in a second; none where each is sent as soon as there is a connection.
+    pub(crate) per_second: Option<u32>,
     /// Taken in turn, each as it goes over the connection.
     pub(crate) messages: Vec<String>,
 }
@@ -32,7 +35,8 @@ pub(crate) struct Loaded {
     pub(crate) seconds: f64,
     /// How many answers had which status.
     pub(crate) statuses: BTreeMap<u16, usize>,
-    /// From the first byte of a request to the last one of its answer, ascending.
+    /// From when a request was due, or sent where it was not, to the last byte of its answer,
+    /// ascending.
     pub(crate) micros: Vec<u32>,
 }
 
@@ -75,14 +79,18 @@ pub(crate) fn is_load() -> bool {
         return false;
     }
     let load: Load = serde_json::from_reader(io::stdin()).expect("what to send");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let loaded = runtime.expect("a runtime").block_on(run(load)).expect("the server answers");
     serde_json::to_writer(io::stdout(), &loaded).expect("the bench listens");
     true
 }
 
 async fn run(load: Load) -> io::Result<Loaded> {
-    let Load { address, connections, requests, messages } = load;
+    let Load { address, connections, requests, per_second, messages } = load;
+    let due = move |number: usize| {
+        let rate = f64::from(per_second?);
+        Some(Duration::from_secs_f64(number as f64 / rate))
+    };
     let (messages, next) = (Arc::new(messages), Arc::new(AtomicUsize::new(0)));
     let mut streams = Vec::new();
     for _ in 0..connections {
@@ -101,9 +109,14 @@ async fn run(load: Load) -> io::Result<Loaded> {
                 if number >= requests {
                     return io::Result::Ok(answers);
                 }
-                let begun = Instant::now();
+                let mut from = Instant::now();
+                if let Some(due) = due(number) {
+                    // Who is late because all connections waited has waited, too.
+                    from = begun + due;
+                    tokio::time::sleep_until(from.into()).await;
+                }
                 let status = client.ask(&messages[number % messages.len()]).await?;
-                let micros = u32::try_from(begun.elapsed().as_micros()).unwrap_or(u32::MAX);
+                let micros = u32::try_from(from.elapsed().as_micros()).unwrap_or(u32::MAX);
                 answers.push((status, micros));
             }
         })

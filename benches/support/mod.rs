@@ -9,8 +9,8 @@ use std::fmt;
 use std::time::Duration;
 
 use annals_engine::log::WriterStats;
-use annals_tasks_sdk::plan::{Plan, TaskSpec};
-use annals_tasks_sdk::{KindName, Payload, TaskId};
+use annals_tasks_sdk::plan::{Backoff, Plan, Policy, PolicyFields, Retry, TaskSpec};
+use annals_tasks_sdk::{KindName, Payload, TaskId, TaskKind};
 
 /// A plan of `tasks` tasks that do nothing, one after the other.
 pub(crate) fn chain(tasks: usize) -> Plan {
@@ -26,6 +26,20 @@ pub(crate) fn sleeping_chain(tasks: usize) -> Plan {
     let mut plan = chain(tasks);
     plan.tasks[0] = task(0, "sleep");
     plan.tasks[0].input = Payload::parse(r#"{"for": "1h"}"#).expect("an input");
+    plan
+}
+
+/// A task that fails.
+pub(crate) const FAILS: TaskKind<Payload, Payload> = TaskKind::new("fails");
+
+/// The same, with a first task that fails and is tried again in an hour.
+pub(crate) fn failing_chain(tasks: usize) -> Plan {
+    let mut plan = chain(tasks);
+    plan.tasks[0] = task(0, FAILS.name());
+    let hour = Duration::from_hours(1);
+    let backoff = Backoff { initial: hour, max: hour, jitter: 0.0, ..Backoff::default() };
+    let retry = Retry { max_attempts: 3, backoff, ..Retry::default() };
+    plan.tasks[0].policy = Policy::new(PolicyFields { retry, ..PolicyFields::default() });
     plan
 }
 

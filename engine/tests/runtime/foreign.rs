@@ -4,7 +4,7 @@
 use annals_engine::job::{JobStatus, Waiting};
 use annals_engine::runtime::Builder;
 use annals_engine::views::Reason;
-use annals_tasks_sdk::{JobId, Payload, TaskContext, TaskError, TaskResult};
+use annals_tasks_sdk::{JobId, KindName, Payload, TaskContext, TaskError, TaskResult};
 
 use super::support::{
     Gate, HandClock, Store, Tally, World, counting, kill, laws, loops, nothing, outcomes, plan,
@@ -60,10 +60,13 @@ async fn jobs_wait_for_a_kind_that_is_gone_and_go_on_when_it_is_back() {
             let job = life.job(*id);
             until(&job, |now| lacks(&now.job)).await;
             let why = within(job.explain()).await.unwrap();
-            let says = |reason: &Reason| matches!(reason, Reason::WantsKind { kind: it, .. } if it == kind);
+            let says = |reason: &Reason| match reason {
+                Reason::WantsKind { kind: wanted, .. } => wanted == kind,
+                _ => false,
+            };
             assert!(why.reasons.iter().any(|one| says(&one.reason)), "{why:?}");
             let missing = within(job.missing_kinds()).await.unwrap();
-            assert_eq!(missing.iter().map(|kind| kind.as_str()).collect::<Vec<_>>(), [kind]);
+            assert_eq!(missing.iter().map(KindName::as_str).collect::<Vec<_>>(), [kind]);
         }
         // The others run on.
         let other = submit(&life, plan(r#"{"id": "a", "kind": "ok"}"#)).await;
