@@ -117,6 +117,21 @@ fn names_and_values_that_do_not_do_are_told_with_their_places() {
 }
 
 #[test]
+fn a_workflow_may_have_a_deadline_which_is_checked_like_any() {
+    fn within(flow: &Flow, path: Wire<String>, deadline: Duration) -> Wire<Vec<u32>> {
+        flow.deadline(hours(1)).deadline(deadline);
+        flow.task(LOAD, path).wire()
+    }
+    let day = |flow: &Flow, path: Wire<String>| within(flow, path, hours(24));
+    let plan = build(day).unwrap();
+    assert_eq!(plan.deadline, Some(Duration::from_hours(24)), "what is said last counts");
+    assert!(plan.to_json().as_str().contains(r#""deadline":"1d""#), "{}", plan.to_json().as_str());
+    let none = |flow: &Flow, path: Wire<String>| within(flow, path, Duration::ZERO);
+    let error = build(none).unwrap_err();
+    assert_eq!(error.errors.0[0].pointer, "/deadline");
+}
+
+#[test]
 fn an_input_that_does_not_fit_makes_no_plan() {
     fn load(flow: &Flow, path: Wire<String>) -> Wire<Vec<u32>> {
         flow.task(LOAD, path).wire()

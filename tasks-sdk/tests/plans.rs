@@ -97,7 +97,7 @@ fn the_plan_itself() {
 
 #[test]
 fn fields_that_are_not_built_yet_are_refused_by_name() {
-    for field in ["queue", "priority", "deadline", "fail_fast", "compensate_on", "finally"] {
+    for field in ["queue", "priority", "fail_fast", "compensate_on", "finally"] {
         let text =
             format!(r#"{{"name": "n", "{field}": [], "tasks": [{{"id": "a", "kind": "k"}}]}}"#);
         let words = format!("`{field}` is not supported by this version");
@@ -106,6 +106,32 @@ fn fields_that_are_not_built_yet_are_refused_by_name() {
     for field in ["compensate", "when", "for_each", "concurrency", "weight", "isolation"] {
         let words = format!("`{field}` is not supported by this version");
         check_task(&format!("\"{field}\": 1"), &format!("/tasks/0/{field}"), &words);
+    }
+}
+
+#[test]
+fn a_deadline_is_a_duration_that_is_longer_than_zero() {
+    let table = [
+        (r#""0s""#, "a deadline must be longer than zero"),
+        ("30", "write 30s for 30 seconds"),
+        ("[]", "this must be a string, not a list"),
+        (r#""soon""#, ""),
+        (r#""101y""#, ""),
+        (r#""36525d""#, "it is longer than 100 years"),
+        (r#""1500us""#, ""),
+    ];
+    let text = |deadline: &str| {
+        format!(r#"{{"name": "n", "deadline": {deadline}, "tasks": [{{"id": "a", "kind": "k"}}]}}"#)
+    };
+    for (deadline, words) in table {
+        check_refused(&text(deadline), &[("/deadline", words)]);
+    }
+    for (deadline, read_as) in
+        [("null", None), (r#""1ms""#, Some(1)), (r#""2d""#, Some(172_800_000))]
+    {
+        let plan = read(&text(deadline)).unwrap();
+        assert_eq!(plan.deadline, read_as.map(Duration::from_millis), "{deadline}");
+        assert_eq!(read(plan.to_json().as_str()), Ok(plan));
     }
 }
 
@@ -290,7 +316,7 @@ fn limits_name_themselves_and_what_was_given() {
 /// A plan with everything that a plan can have.
 const FULL: &str = r#"{"name":"n\u0000ä \"q\"","labels":{"env":"prod","k\n":""},
     "input":{"big":20000000000000000000001, "x": 1.0},"start":"manual","output":null,
-    "exclusive":"host/ä",
+    "exclusive":"host/ä","deadline":"P2DT1H",
     "tasks":[
     {"id":"a","title":"\u0000 \u001b[31m ☃","kind":"k.v:1","input":[{"$input":"/big"}],
      "needs":[],"timeout":"PT1H30M","heartbeat_timeout":"5m","cancel_grace":"0s",
@@ -307,6 +333,7 @@ fn plans_survive_the_way_through_json() {
     assert_eq!(&*plan.name, "n\0ä \"q\"");
     assert_eq!(plan.start, Start::Manual);
     assert_eq!(plan.exclusive.as_deref(), Some("host/ä"));
+    assert_eq!(plan.deadline, Some(Duration::from_hours(49)));
     assert_eq!(plan.output, Some(Payload::NULL));
     let [a, b, c] = &plan.tasks[..] else { panic!("three tasks") };
     assert_eq!(a.title.as_deref(), Some("\0 \u{1b}[31m ☃"));
@@ -361,7 +388,7 @@ fn plans_that_programs_make_follow_the_same_rules() {
         ..PolicyFields::default()
     });
     plan.tasks.push(task);
-    plan.deadline = Some(Duration::from_hours(48));
+    plan.deadline = Some(Duration::ZERO);
     let errors = plan.check(&Limits::default()).unwrap_err();
     let places: Vec<&str> = errors.0.iter().map(|error| error.pointer.as_str()).collect();
     let expected = [

@@ -6,6 +6,7 @@ mod common;
 
 mod bulk;
 mod commands;
+mod deadline;
 mod explain;
 mod places;
 mod restart;

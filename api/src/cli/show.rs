@@ -62,6 +62,9 @@ fn header(job: &Job) -> Vec<String> {
     if let Some(started) = job.started {
         add("started", date(started));
     }
+    if let Some(deadline) = job.deadline {
+        add("deadline", date(deadline));
+    }
     if let Some(finished) = job.finished {
         let took = job.started.map(|started| duration(finished.since(started)));
         let took = took.map_or_else(String::new, |took| format!("  after {took}"));

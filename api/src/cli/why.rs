@@ -8,7 +8,7 @@ use super::args::JobArgs;
 use super::backend::Backend;
 use super::error::{CliError, Exit};
 use super::place::Place;
-use super::text::{damaged, foreign, job_status, plain, shell_quoted, tasks};
+use super::text::{damaged, due, foreign, job_status, plain, shell_quoted, tasks};
 use super::view::{self, Explanation, Suggestion};
 
 pub(super) async fn why(args: &JobArgs, mut session: Session) -> Result<Exit, CliError> {
@@ -29,7 +29,7 @@ pub(super) async fn why(args: &JobArgs, mut session: Session) -> Result<Exit, Cl
 }
 
 fn lines(explanation: &Explanation, missing: &[KindName], place: &Place) -> Vec<String> {
-    let Explanation { job, status, intent, reasons, more_tasks } = explanation;
+    let Explanation { job, status, intent, reasons, more_tasks, deadline } = explanation;
     let status_word = status.map_or_else(damaged, job_status);
     let intent = intent.map_or_else(String::new, |intent| format!(" (to {intent})"));
     let mut lines = vec![format!("job {job} is {status_word}{intent}")];
@@ -43,6 +43,9 @@ fn lines(explanation: &Explanation, missing: &[KindName], place: &Place) -> Vec<
     }
     if *more_tasks > 0 {
         lines.push(format!("  and {} more", tasks(*more_tasks)));
+    }
+    if let Some(deadline) = deadline {
+        lines.push(format!("  the deadline of the run passes at {}", due(*deadline)));
     }
     lines
 }

@@ -154,7 +154,9 @@ fn data<'a>(job: Option<&'a job::Job>, event: &'a job::Event) -> Data<'a> {
         },
         E::PauseRequested { mode } => Data { mode: Some(word(*mode)), ..Data::default() },
         E::JobReopened { held } => Data { held: Some(*held), ..Data::default() },
-        E::JobFailed { error } => Data { error: Some(Error::of(error)), ..Data::default() },
+        E::JobFailed { error } | E::DeadlinePassed { error } => {
+            Data { error: Some(Error::of(error)), ..Data::default() }
+        }
         E::SkipRequested { task, output } | E::TaskSkipped { task, output } => {
             Data { output: output.as_ref(), ..of(*task) }
         }

@@ -31,6 +31,10 @@ pub struct Explanation<'a> {
     pub reasons: Vec<Because<'a>>,
     /// So many more tasks have a reason of their own.
     pub more_tasks: usize,
+    /// When the deadline of the run passes, which ends whatever the job waits for; left out where
+    /// there is none, and while it stands still.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_at: Option<Time>,
 }
 
 /// One thing that a job waits for, or does.
@@ -164,6 +168,7 @@ impl<'a> Explanation<'a> {
             summary: explanation.summary(),
             reasons: explanation.reasons.iter().map(|one| Because::of(id, one)).collect(),
             more_tasks: explanation.more_tasks,
+            deadline_at: explanation.deadline.map(|deadline| Time(deadline.at)),
         }
     }
 
@@ -196,7 +201,9 @@ impl<'a> Because<'a> {
             Reason::Pausing { by, alive } | Reason::Cancelling { by, alive } => {
                 Self { alive: Some(*alive), ..Self::caused(by.as_ref()) }
             }
-            Reason::Failing { alive } => Self { alive: Some(*alive), ..none },
+            Reason::Failing { error, alive } => {
+                Self { alive: Some(*alive), error: error.as_ref().map(Error::of), ..none }
+            }
             Reason::Runs { since, timeout, progress, .. } => Self {
                 since: Some(Time(since.at)),
                 until: timeout.map(|timeout| Time(timeout.at)),

@@ -66,6 +66,10 @@ pub struct Job<'a> {
     /// When it started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
+    /// When the deadline of its run passes; left out where there is none, and while it stands still
+    /// since the job is paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_at: Option<Time>,
     /// When its run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
@@ -175,6 +179,7 @@ impl<'a> Job<'a> {
             error: error(job),
             created_at: Time(job.created()),
             started_at: job.started().map(Time),
+            deadline_at: job.deadline_at().map(Time),
             finished_at: job.finished().map(Time),
             tasks: job.tasks().map(|(number, task)| Task::of(job, number, task, live)).collect(),
         }

@@ -32,6 +32,9 @@ pub struct Plan {
     /// started. A paused job keeps the key, and one that is opened again waits anew.
     #[schema(min_length = 1, max_length = 256)]
     pub exclusive: Option<String>,
+    /// How long a run may take, time in which the job is paused not counted; then the job fails
+    /// with `deadline_exceeded`. Written `48h`, `2h 30m` or `PT48H`.
+    pub deadline: Option<String>,
     /// What the job gives, with references; the output of the last task that is not removed where
     /// it is left out.
     pub output: Option<Value>,
@@ -187,7 +190,7 @@ mod tests {
 
     /// A plan that says everything, in a value that is not the default.
     const WHOLE: &str = r#"{"name": "all", "labels": {"a": "b"}, "input": 1, "start": "manual",
-        "exclusive": "host/web-42",
+        "exclusive": "host/web-42", "deadline": "2d",
         "output": {"$output": "one"}, "tasks": [
         {"id": "one", "title": "One", "kind": "noop", "input": 2, "needs": [], "timeout": "1m",
          "heartbeat_timeout": "5s", "cancel_grace": "1s", "on_failure": "pause", "on_lost": "fail",

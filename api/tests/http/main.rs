@@ -3,6 +3,7 @@
 mod bodies;
 mod bulk;
 mod contradiction;
+mod deadline;
 mod description;
 mod edge;
 mod edits;

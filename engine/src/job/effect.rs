@@ -45,13 +45,22 @@ impl Job {
     /// What must be done for this job at `now`.
     pub fn effects(&self, now: Timestamp, rule: LossRule) -> impl Iterator<Item = Effect> {
         let live = self.live.iter().flat_map(|&at| self.live_effects(at));
-        let open = self.dispatches();
+        let open = self.starts_tasks(now);
         let wants = self.wanted(now).take_while(move |_| open).map(move |at| Effect::Want {
             task: number(at),
             suspect: self.is_suspect(number(at), rule),
         });
-        let wake = self.next_wake(now).filter(|_| open).map(|at| Effect::Wake { at });
-        live.chain(wake).chain(wants)
+        // By the time of its events the deadline may have passed while the clock, which was set
+        // back, is before it.
+        let late = self.is_overdue(now);
+        let deadline = self.deadline_at().map(|at| if late { at.min(now) } else { at });
+        let wake = self.next_move(now).into_iter().chain(deadline).min();
+        live.chain(wake.map(|at| Effect::Wake { at })).chain(wants)
+    }
+
+    /// Whether tasks may start at `now`.
+    pub(super) fn starts_tasks(&self, now: Timestamp) -> bool {
+        self.dispatches() && !self.is_overdue(now)
     }
 
     fn live_effects(&self, at: u32) -> impl Iterator<Item = Effect> {
@@ -74,11 +83,13 @@ impl Job {
         ready.chain(retries).chain(self.kindless.iter().copied())
     }
 
-    /// The first time at which something is to happen that no want already says.
-    fn next_wake(&self, now: Timestamp) -> Option<Timestamp> {
+    /// The first time at which something is to happen that no want already says; the deadline of
+    /// the run, which only ends it, is left out.
+    pub(crate) fn next_move(&self, now: Timestamp) -> Option<Timestamp> {
         let is_timer =
             |at: u32| matches!(self.tasks[at as usize].waiting, Some(Waiting::Timer { .. }));
-        self.timed.iter().find(|&&(due, at)| due > now || is_timer(at)).map(|&(due, _)| due)
+        let mut timed = self.timed.iter().filter(|_| self.dispatches());
+        timed.find(|&&(due, at)| due > now || is_timer(at)).map(|&(due, _)| due)
     }
 
     /// Whether the engine keeps dying under a task.
@@ -96,7 +107,7 @@ impl Job {
             Some(Waiting::Timer { .. }) => false,
             Some(Waiting::Kind) => true,
         };
-        due && self.dispatches()
+        due && self.starts_tasks(now)
     }
 
     /// Timers that have gone off by `now`.
@@ -111,7 +122,8 @@ impl Job {
     /// When the job must be looked at again if nothing else happens; `None` when nothing of it
     /// waits for a time, or it is held.
     pub fn due(&self) -> Option<Timestamp> {
-        self.timed.first().filter(|_| self.dispatches()).map(|&(due, _)| due)
+        let timed = self.timed.first().filter(|_| self.dispatches()).map(|&(due, _)| due);
+        timed.into_iter().chain(self.deadline_at()).min()
     }
 
     /// Whether the job has something to do at once: attempts alive, an intent on its way, or tasks

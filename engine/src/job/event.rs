@@ -75,6 +75,11 @@ pub enum Event {
     JobResumed,
     /// A cancel was accepted for a job that had started.
     CancelRequested,
+    /// The deadline of the run has passed: the job fails when nothing of it is alive.
+    DeadlinePassed {
+        /// With what.
+        error: Failure,
+    },
     /// A skip was accepted while the task's attempt was alive; it takes effect when that is over.
     SkipRequested {
         /// The task.
@@ -122,7 +127,7 @@ pub enum Event {
         /// How it ended.
         end: AttemptEnd,
     },
-    /// An attempt was stopped by a pause, a cancel, a skip or a shutdown, and is over.
+    /// An attempt was stopped by a pause, a cancel, a skip, a deadline or a shutdown, and is over.
     AttemptInterrupted {
         /// The task.
         task: TaskNumber,
@@ -272,6 +277,8 @@ impl Failure {
     pub const TIMED_OUT: &'static str = "timed_out";
     /// The code of an attempt of which nothing was heard for too long.
     pub const HEARTBEAT_TIMEOUT: &'static str = "heartbeat_timeout";
+    /// The code of a job whose run took longer than its deadline.
+    pub const DEADLINE_EXCEEDED: &'static str = "deadline_exceeded";
 
     /// A failure with this code and sentence.
     pub fn new(code: &str, message: impl Into<Box<str>>) -> Self {
@@ -320,6 +327,7 @@ impl Event {
             Self::JobPaused => "JobPaused",
             Self::JobResumed => "JobResumed",
             Self::CancelRequested => "CancelRequested",
+            Self::DeadlinePassed { .. } => "DeadlinePassed",
             Self::SkipRequested { .. } => "SkipRequested",
             Self::JobReopened { .. } => "JobReopened",
             Self::JobCompleted => "JobCompleted",

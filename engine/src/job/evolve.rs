@@ -55,6 +55,7 @@ impl Job {
                 self.status = JobStatus::Running;
                 self.started = Some(self.time);
                 self.queues_anew(Some(self.time));
+                self.renew_deadline();
             }
             Event::PauseRequested { mode } => {
                 self.intent = Some(Intent::Pause);
@@ -65,11 +66,19 @@ impl Job {
             Event::JobPaused => {
                 self.status = JobStatus::Paused;
                 self.intent = None;
+                self.halt_deadline();
             }
             Event::JobResumed => self.resumed(),
             Event::CancelRequested => {
                 self.intent = Some(Intent::Cancel);
+                self.deadline = None;
                 self.tell_all_to_stop(StopReason::Cancel);
+            }
+            Event::DeadlinePassed { error } => {
+                self.intent = Some(Intent::Fail);
+                self.deadline = None;
+                self.error = Some(error.clone());
+                self.tell_all_to_stop(StopReason::Deadline);
             }
             Event::JobReopened { held } => self.reopened(*held),
             Event::JobCompleted => self.end(JobStatus::Completed),
@@ -174,6 +183,7 @@ impl Job {
         self.status = status;
         self.intent = None;
         self.finished = Some(self.time);
+        self.deadline = None;
         self.error = None;
         let waiting: Vec<u32> =
             self.timed.iter().map(|&(_, at)| at).chain(self.kindless.iter().copied()).collect();
@@ -187,6 +197,7 @@ impl Job {
         let never_started = self.started.is_none();
         self.status = if never_started { JobStatus::Pending } else { JobStatus::Running };
         self.intent = None;
+        self.resume_deadline();
         let (again, failed) = std::mem::take(&mut self.failed)
             .into_iter()
             .partition(|&at| self.tasks[at as usize].spec.policy.on_failure == OnFailure::Pause);
@@ -204,6 +215,10 @@ impl Job {
         self.finished = None;
         self.started.get_or_insert(self.time);
         self.queues_anew(Some(self.time));
+        self.renew_deadline();
+        if held {
+            self.halt_deadline();
+        }
         let failed = std::mem::take(&mut self.failed);
         self.try_afresh(failed);
         for task in self.tasks.iter_mut().filter(|task| !task.settled) {
@@ -386,8 +401,9 @@ impl Task {
 
     fn tell_to_stop(&mut self, reason: StopReason) {
         if let Some(attempt) = self.attempts.last_mut().filter(|at| at.outcome.is_none()) {
-            // A cancel takes over from a pause; anything else came first and stands.
-            if attempt.stop.is_none() || reason == StopReason::Cancel {
+            // What ends the job takes over from a pause; anything else came first and stands.
+            let ends = matches!(reason, StopReason::Cancel | StopReason::Deadline);
+            if attempt.stop.is_none() || ends {
                 attempt.stop = Some(reason);
             }
         }

@@ -66,15 +66,15 @@ impl Job {
     }
 
     /// The wants of [`Job::effects`] but those of retries, by kind; of kinds that have some.
-    pub(crate) fn startable(&self) -> impl Iterator<Item = Startable<'_>> {
-        let kinds = self.by_kind.iter().filter(|_| self.dispatches());
+    pub(crate) fn startable(&self, now: Timestamp) -> impl Iterator<Item = Startable<'_>> {
+        let kinds = self.by_kind.iter().filter(move |_| self.starts_tasks(now));
         let some = kinds.filter(|of| !(of.ready.is_empty() && of.kindless.is_empty()));
         some.map(|of| Startable { job: self, of })
     }
 
     /// The wants of [`Job::effects`] whose back-off is over, the longest first.
     pub(crate) fn retries(&self, now: Timestamp) -> impl Iterator<Item = TaskNumber> {
-        let due = self.timed.iter().filter(|_| self.dispatches());
+        let due = self.timed.iter().filter(move |_| self.starts_tasks(now));
         let due = due.take_while(move |&&(due, _)| due <= now).map(|&(_, at)| at);
         due.filter(|&at| matches!(self.tasks[at as usize].waiting, Some(Waiting::Retry { .. })))
             .map(number)

@@ -16,11 +16,12 @@ impl Job {
         match event {
             Event::JobSubmitted(_) => Err("a job is submitted once".into()),
             Event::AttemptStarted { task, attempt } => {
+                self.starts(time)?;
                 self.may_start(*task, *attempt)?;
                 due(self.at(*task)?, time)
             }
             Event::TaskCompleted { task, attempt: 0, .. } => {
-                self.starts()?;
+                self.starts(time)?;
                 match self.at(*task)?.waiting {
                     Some(Waiting::Timer { .. }) => due(self.at(*task)?, time),
                     _ => Err("the task does not wait for a time".into()),
@@ -37,7 +38,7 @@ impl Job {
                 None => Err("no attempt of the task is alive".into()),
             },
             Event::TaskWaiting { task, .. } => {
-                self.starts()?;
+                self.starts(time)?;
                 self.is_ready(*task)
             }
             Event::RetryScheduled { task, .. } => self.may_retry(*task),
@@ -50,7 +51,7 @@ impl Job {
             }
             Event::TaskSkipped { task, .. } => self.may_leave(*task, TaskStatus::Skipped),
             Event::TaskRemoved { task } => self.may_leave(*task, TaskStatus::Removed),
-            _ => self.may_become(event),
+            _ => self.may_become(event, time),
         }
     }
 
@@ -94,13 +95,14 @@ impl Job {
         Ok(())
     }
 
-    fn may_become(&self, event: &Event) -> Verdict {
+    fn may_become(&self, event: &Event, time: Timestamp) -> Verdict {
         use JobStatus::{Cancelled, Failed, Paused, Pending, Running};
         match event {
             Event::JobStarted => self.in_status(&[Pending]),
             Event::JobPaused if self.status == Pending => self.quiet(),
             Event::JobPaused => {
                 self.on_its_way_to(Intent::Pause)?;
+                self.in_time(time)?;
                 self.quiet()
             }
             Event::JobResumed if self.status == Paused => self.is_not_ending(),
@@ -109,6 +111,11 @@ impl Job {
                 self.in_status(&[Running, Paused])?;
                 self.is_not_ending()
             }
+            Event::DeadlinePassed { .. } if self.is_overdue(time) => {
+                self.in_status(&[Running])?;
+                self.is_not_ending()
+            }
+            Event::DeadlinePassed { .. } => Err("its deadline has not passed".into()),
             Event::JobReopened { .. } => self.in_status(&[Failed, Cancelled]),
             Event::JobCompleted if self.unsettled > 0 => {
                 Err(format!("{} tasks are not settled", self.unsettled))
@@ -140,7 +147,6 @@ impl Job {
     }
 
     fn may_start(&self, task: TaskNumber, attempt: u32) -> Verdict {
-        self.starts()?;
         self.is_ready(task)?;
         let at = self.at(task)?;
         if matches!(at.waiting, Some(Waiting::Timer { .. })) {
@@ -206,8 +212,13 @@ impl Job {
         Ok(())
     }
 
-    fn starts(&self) -> Verdict {
+    fn starts(&self, time: Timestamp) -> Verdict {
+        self.in_time(time)?;
         if self.dispatches() { Ok(()) } else { Err("the job starts nothing now".into()) }
+    }
+
+    fn in_time(&self, time: Timestamp) -> Verdict {
+        if self.is_overdue(time) { Err("its deadline has passed".into()) } else { Ok(()) }
     }
 
     fn quiet(&self) -> Verdict {

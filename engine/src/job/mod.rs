@@ -7,6 +7,7 @@
 
 mod begin;
 mod command;
+mod deadline;
 mod decide;
 mod draft;
 mod effect;
@@ -26,6 +27,7 @@ mod state;
 mod status;
 
 pub use command::{Command, Context, Input, LossRule, Outcome, Place, Report};
+pub use deadline::Deadline;
 pub(crate) use decide::invalid;
 pub use decide::{StepError, begin, decide, step, submit};
 pub use effect::Effect;

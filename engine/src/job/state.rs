@@ -1,10 +1,12 @@
 //! The state of a job: a fold over its events, and nothing else.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use annals_tasks_sdk::plan::{OnFailure, Start, TaskSpec};
 use annals_tasks_sdk::{Exit, JobId, Payload, Timestamp};
 
+use super::deadline::Deadline;
 use super::event::{AttemptEnd, Failure, LogSize, TaskNumber, ValueDigest};
 use super::kinds::OfKind;
 use super::sorted::Sorted;
@@ -26,6 +28,8 @@ pub struct Job {
     pub(super) created: Timestamp,
     pub(super) started: Option<Timestamp>,
     pub(super) finished: Option<Timestamp>,
+    /// What is left of the deadline of its run, until the end of the run is decided.
+    pub(super) deadline: Option<Deadline>,
     pub(super) error: Option<Failure>,
     pub(super) exclusive: Option<Box<Exclusive>>,
     pub(super) tasks: Vec<Task>,
@@ -62,6 +66,8 @@ pub struct Header {
     pub input: Payload,
     /// When it starts.
     pub start: Start,
+    /// How long a run may take.
+    pub deadline: Option<Duration>,
     /// What the job gives, with references.
     pub output: Option<Payload>,
     /// The workflow that made it.
@@ -184,6 +190,8 @@ pub enum StopReason {
     Pause,
     /// The task was skipped.
     Skip,
+    /// The deadline of the run has passed.
+    Deadline,
 }
 
 impl Job {

@@ -11,6 +11,7 @@ use crate::job::Event;
 pub(super) const fn version(event: &Event) -> u16 {
     match event {
         Event::JobSubmitted(_)
+        | Event::DeadlinePassed { .. }
         | Event::TaskInserted { .. }
         | Event::TaskMoved { .. }
         | Event::TaskEdited { .. } => v2::VERSION,
@@ -22,6 +23,7 @@ pub(super) const fn version(event: &Event) -> u16 {
 pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecError> {
     match event {
         Event::JobSubmitted(submitted) => v2::put_submitted(submitted, out),
+        Event::DeadlinePassed { .. } => v2::put_run(event, out),
         Event::TaskInserted { .. } | Event::TaskMoved { .. } | Event::TaskEdited { .. } => {
             v2::put_edit(event, out)
         }
@@ -33,6 +35,7 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecError> {
 pub(super) fn get(number: u16, version: u16, payload: &[u8]) -> Result<Option<Event>, CodecError> {
     match (number, version) {
         (types::JOB_SUBMITTED, v2::VERSION) => v2::get_submitted(payload),
+        (types::DEADLINE_PASSED, v2::VERSION) => v2::get_run(number, payload),
         (_, v2::VERSION) => v2::get_edit(number, payload),
         (_, v1::VERSION) => v1::get(number, payload),
         _ => Ok(None),

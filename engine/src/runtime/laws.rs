@@ -23,8 +23,8 @@ pub enum Law {
     /// one.
     #[error("a run ends once, and only what has ended is reopened")]
     OneEnd,
-    /// No attempt starts when the run has ended, or its cancel was accepted.
-    #[error("nothing starts when a run has ended or its cancel was accepted")]
+    /// No attempt starts when the run has ended, or its end is decided.
+    #[error("nothing starts when a run has ended, was cancelled or is past its deadline")]
     NoLateStart,
     /// A task succeeds once, however often its job is executed again.
     #[error("a task succeeds once")]
@@ -96,8 +96,8 @@ pub(super) struct Written {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Run {
     Open,
-    /// Its cancel was accepted.
-    Cancelling,
+    /// Its cancel was accepted, or its deadline has passed.
+    Ending,
     Completed,
     Failed,
     Cancelled,
@@ -124,7 +124,7 @@ impl Written {
             (JobStatus::Completed, _) => Run::Completed,
             (JobStatus::Failed, _) => Run::Failed,
             (JobStatus::Cancelled, _) => Run::Cancelled,
-            (_, Some(Intent::Cancel)) => Run::Cancelling,
+            (_, Some(Intent::Cancel | Intent::Fail)) => Run::Ending,
             _ => Run::Open,
         };
         let mut successes = Successes::default();
@@ -168,22 +168,30 @@ impl Written {
                 Err(Law::OwnTask)
             }
             Event::TaskCompleted { task, .. } => self.successes.add(*task),
-            Event::CancelRequested if self.run == Run::Open => self.become_of(Run::Cancelling),
+            Event::CancelRequested | Event::DeadlinePassed { .. } => self.begin_to_end(),
             Event::JobCompleted => self.end(Run::Completed),
             Event::JobFailed { .. } => self.end(Run::Failed),
             Event::JobCancelled if self.run == Run::Failed => self.become_of(Run::Cancelled),
             Event::JobCancelled => self.end(Run::Cancelled),
             Event::JobReopened { .. } => match self.run {
                 Run::Failed | Run::Cancelled => self.become_of(Run::Open),
-                Run::Open | Run::Cancelling | Run::Completed => Err(Law::OneEnd),
+                Run::Open | Run::Ending | Run::Completed => Err(Law::OneEnd),
             },
             _ => Ok(()),
         }
     }
 
+    /// What is decided of the end of a run is decided once.
+    fn begin_to_end(&mut self) -> Result<(), Law> {
+        match self.run {
+            Run::Open => self.become_of(Run::Ending),
+            Run::Ending | Run::Completed | Run::Failed | Run::Cancelled => Err(Law::OneEnd),
+        }
+    }
+
     fn end(&mut self, end: Run) -> Result<(), Law> {
         match self.run {
-            Run::Open | Run::Cancelling => self.become_of(end),
+            Run::Open | Run::Ending => self.become_of(end),
             Run::Completed | Run::Failed | Run::Cancelled => Err(Law::OneEnd),
         }
     }
@@ -243,6 +251,10 @@ mod tests {
         Event::AttemptStarted { task: TaskNumber(task), attempt: 1 }
     }
 
+    fn runs_out() -> Event {
+        Event::DeadlinePassed { error: Failure::new(Failure::DEADLINE_EXCEEDED, "too long") }
+    }
+
     fn fails() -> Event {
         Event::JobFailed { error: Failure::new("no", "it does not work") }
     }
@@ -264,7 +276,7 @@ mod tests {
     fn a_run_ends_once() {
         use Event::{CancelRequested, JobCancelled, JobCompleted, JobStarted};
         let again = || Event::JobReopened { held: false };
-        let table: [(&[Event], Option<Law>); 13] = [
+        let table: [(&[Event], Option<Law>); 18] = [
             (&[JobStarted, JobCompleted], None),
             (&[JobCompleted, JobCompleted], Some(Law::OneEnd)),
             (&[JobCompleted, fails()], Some(Law::OneEnd)),
@@ -278,6 +290,11 @@ mod tests {
             (&[again()], Some(Law::OneEnd)),
             (&[JobCompleted, again()], Some(Law::OneEnd)),
             (&[CancelRequested, again()], Some(Law::OneEnd)),
+            (&[runs_out(), fails(), again(), runs_out(), fails()], None),
+            (&[runs_out(), runs_out()], Some(Law::OneEnd)),
+            (&[runs_out(), CancelRequested], Some(Law::OneEnd)),
+            (&[CancelRequested, runs_out()], Some(Law::OneEnd)),
+            (&[fails(), runs_out()], Some(Law::OneEnd)),
         ];
         for (events, law) in table {
             assert_eq!(broken(events), law, "{events:?}");
@@ -291,6 +308,8 @@ mod tests {
         let late = Some(Law::NoLateStart);
         assert_eq!(broken(&[starts(1), starts(2)]), None);
         assert_eq!(broken(&[CancelRequested, starts(1)]), late);
+        assert_eq!(broken(&[runs_out(), starts(1)]), late);
+        assert_eq!(broken(&[runs_out(), fails(), again(), starts(1)]), None);
         assert_eq!(broken(&[JobCancelled, starts(1)]), late);
         assert_eq!(broken(&[JobCompleted, starts(1)]), late);
         assert_eq!(broken(&[fails(), starts(1)]), late);

@@ -191,7 +191,9 @@ impl Loop {
         }
         let mut idle = true;
         for effect in job.effects(self.now, self.shared.settings.losses) {
-            idle = false;
+            // A deadline ends a job, and does not move it.
+            let moves = !matches!(effect, Effect::Wake { .. }) || job.next_move(self.now).is_some();
+            idle &= !moves;
             if matches!(effect, Effect::Want { .. }) {
                 // They come last, and there may be thousands.
                 return self.lack_of_place(executor);
@@ -217,8 +219,9 @@ impl Loop {
             }
             // After the clock was set back, a time that had come lies ahead again: the task stands
             // in its queue, and is looked at when it is granted its slot.
-            Effect::Wake { .. } => {
-                let queues = !executor.wanting.is_empty();
+            Effect::Wake { at } => {
+                let is_deadline = executor.job.deadline_at() == Some(at);
+                let queues = !is_deadline && !executor.wanting.is_empty();
                 (queues || self.agenda.of(id).is_some(), Lack::Timer)
             }
             Effect::Want { task, .. } => (false, Lack::Place(task)),

@@ -55,7 +55,7 @@ impl<'a> Search<'a> {
     pub(super) fn run(mut self) {
         let job = &self.executor.job;
         let mut ready = Vec::new();
-        for of in job.startable() {
+        for of in job.startable(self.now) {
             let kind = self.registry.find(of.kind());
             match self.pool(kind) {
                 Some((kind, pool)) => self.first_ready((kind, pool), of.ready(), &mut ready),
@@ -68,7 +68,7 @@ impl<'a> Search<'a> {
             self.take(queue, task);
         }
         self.retries();
-        for of in job.startable() {
+        for of in job.startable(self.now) {
             let kindless = of.kindless();
             let kind = self.registry.find(of.kind());
             match self.pool(kind) {

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use annals_engine::job::{Effect, Job, JobStatus, LossRule, TaskNumber, TaskStatus, Waiting};
+use annals_engine::job::{
+    Deadline, Effect, Job, JobStatus, LossRule, TaskNumber, TaskStatus, Waiting,
+};
 use annals_tasks_sdk::Timestamp;
+use std::time::Duration;
 
 use crate::oracle::{Life, Oracle, Waits, index};
 use crate::plans::name;
@@ -11,6 +14,9 @@ use crate::plans::name;
 /// Compares what any event, also one in the middle of a command, must leave behind.
 pub(crate) fn after_event(job: &Job, oracle: &Oracle, now: i64) {
     assert_eq!((job.status(), job.intent()), (oracle.status, oracle.intent));
+    let at = |until| Deadline::At(Timestamp::from_millis(until));
+    let left = |rest: i64| Deadline::Left(Duration::from_millis(rest.try_into().unwrap()));
+    assert_eq!(job.deadline(), oracle.until.map(at).or(oracle.rest.map(left)));
     let settled = oracle.settled();
     for (number, task) in job.tasks() {
         let at = index(number);
@@ -68,7 +74,7 @@ fn effects(job: &Job, oracle: &Oracle, settled: &[bool], now: i64) {
     let stopping = all().filter(|(_, task)| task.life == Life::Stopping);
     assert_eq!(stop, stopping.map(|(at, task)| (at, task.attempts)).collect(), "what stops");
 
-    let open = oracle.dispatches();
+    let open = oracle.dispatches() && !oracle.is_overdue(now);
     let ready: Vec<usize> =
         oracle.order.iter().copied().filter(|&at| open && oracle.is_ready(at, settled)).collect();
     assert!(want.starts_with(&ready), "ready are {ready:?}, wanted {want:?}");
@@ -88,17 +94,32 @@ fn effects(job: &Job, oracle: &Oracle, settled: &[bool], now: i64) {
         Some(Waits::Retry(due)) => Some(due).filter(|&due| due > now),
         Some(Waits::Kind) | None => None,
     });
-    assert_eq!(wake, times.min().filter(|_| open), "the next time");
-    let first = all().filter_map(|(_, task)| task.due()).min().filter(|_| open);
+    let goes_on = oracle.dispatches();
+    let late = oracle.is_overdue(now);
+    let until = oracle.until.map(|until| if late { until.min(now) } else { until });
+    let next = times.min().filter(|_| goes_on).into_iter().chain(until).min();
+    assert_eq!(wake, next, "the next time");
+    let first = all().filter_map(|(_, task)| task.due()).min().filter(|_| goes_on);
+    let first = first.into_iter().chain(oracle.until).min();
     assert_eq!(job.due().map(Timestamp::as_millis), first, "what the views keep");
 }
 
 /// What must hold when a command has run its course.
 pub(crate) fn after_command(job: &Job, oracle: &Oracle, now: i64) {
-    let some = job.effects(Timestamp::from_millis(now), LossRule::default()).next().is_some();
+    let effects = job.effects(Timestamp::from_millis(now), LossRule::default());
+    let effects: Vec<Effect> = effects.collect();
+    let some = !effects.is_empty();
+    // A deadline is no way on: what else there is must not need it.
+    let timed = oracle.dispatches() && oracle.tasks.iter().any(|task| task.due().is_some());
+    let moves = timed || effects.iter().any(|effect| !matches!(effect, Effect::Wake { .. }));
     match job.status() {
         JobStatus::Pending | JobStatus::Paused => assert!(!some, "a held job does something"),
-        JobStatus::Running => assert!(some, "a wake-up is lost"),
+        JobStatus::Running if oracle.is_overdue(now) => {
+            let late =
+                |effect: &Effect| matches!(effect, Effect::Wake { at } if at.as_millis() <= now);
+            assert!(effects.iter().any(late), "it is not woken");
+        }
+        JobStatus::Running => assert!(moves, "a wake-up is lost"),
         _ => assert!(!some, "an ended job does something"),
     }
     assert!(job.intent().is_none() || job.is_live(), "an intent that nobody carries on");

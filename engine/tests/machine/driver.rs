@@ -150,7 +150,14 @@ impl Walk {
         let bound = 20 + self.oracle.tasks.len() * 4;
         for _ in 0..bound {
             let now = Timestamp::from_millis(self.now);
-            let next = self.live.effects(now, LossRule::default()).next();
+            // What can be done now, before the time goes on to a deadline.
+            let ahead = |effect: &Effect| match effect {
+                Effect::Run { .. } | Effect::Stop { .. } => 0,
+                Effect::Wake { at } if *at <= now => 1,
+                Effect::Want { .. } => 2,
+                _ => 3,
+            };
+            let next = self.live.effects(now, LossRule::default()).min_by_key(ahead);
             let input: Input = match (self.live.status(), next) {
                 (JobStatus::Completed, _) => return,
                 (JobStatus::Failed, _) if self.lacks_its_output() => return,

@@ -3,8 +3,9 @@
 //! A plan is a line of tasks: `a b*3 c<a,b d?$a` is four of them. After its id a task has
 //! `<x,y` (needs these, `<` none), `*3` (three attempts), `?` (a failure is tolerated), `!` (a
 //! failure pauses), `^fail` or `^pause` (on loss), `$x` or `$x=` (takes the output of x, without
-//! or with a default) and `#code` (never retried). `@manual` waits for its start, `@out$x`
-//! makes the plan's output that of x, `@key$host` gives it an exclusive key.
+//! or with a default) and `#code` (never retried). `@manual` waits for its start, `@in30` has a
+//! deadline of so many seconds, `@out$x` makes the plan's output that of x, `@key$host` gives it an
+//! exclusive key.
 //!
 //! Edits are `insert z<a before b by c,d`, `move a after b`, `edit a {JSON} reset` (JSON without
 //! spaces) and `retry a`; where no place is said it is the last.
@@ -39,6 +40,9 @@ pub(crate) fn plan(text: &str) -> Plan {
         match word.strip_prefix('@') {
             Some("manual") => plan.start = Start::Manual,
             Some(key) if key.starts_with("key$") => plan.exclusive = Some(key[4..].into()),
+            Some(word) if word.starts_with("in") => {
+                plan.deadline = Some(Duration::from_secs(word[2..].parse().unwrap()));
+            }
             Some(output) => {
                 let (name, default) = reference(output.strip_prefix("out$").unwrap());
                 plan.output = Some(taking(&[(name, default)]));
@@ -279,7 +283,9 @@ impl World {
             }
             Event::RetryScheduled { task, due } => format!("{name} {} {}", of(task), seconds(due)),
             Event::TaskFailed { task, error } => format!("{name} {} {}", of(task), error.code),
-            Event::JobFailed { error } => format!("{name} {}", error.code),
+            Event::JobFailed { error } | Event::DeadlinePassed { error } => {
+                format!("{name} {}", error.code)
+            }
             Event::TaskSkipped { task, .. }
             | Event::SkipRequested { task, .. }
             | Event::TaskRemoved { task }

@@ -4,65 +4,11 @@
 //! anew whenever it is asked. It shares no code with the machine.
 
 use annals_engine::job::{Event, Intent, JobStatus, Recorded, TaskNumber, TaskStatus, Wait};
-use annals_tasks_sdk::Payload;
 use annals_tasks_sdk::plan::{OnFailure, OnLost};
 
 use crate::asked::Asked;
+pub(crate) use crate::known::{Known, Last, Life, NEW, Waits};
 use crate::plans::{Draft, Sketch};
-
-/// Whether an attempt is alive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Life {
-    None,
-    Alive,
-    Stopping,
-}
-
-/// What a waiting task waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waits {
-    Retry(i64),
-    Sleep(i64),
-    Kind,
-}
-
-/// How the last attempt went, as far as retries go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Last {
-    NoFailure,
-    Failure,
-    /// One that is never retried.
-    FinalFailure,
-}
-
-/// What the oracle knows of a task.
-#[derive(Debug, Clone)]
-pub(crate) struct Known {
-    pub(crate) status: TaskStatus,
-    pub(crate) attempts: u32,
-    pub(crate) life: Life,
-    pub(crate) being_skipped: bool,
-    pub(crate) waits: Option<Waits>,
-    pub(crate) output: Option<Payload>,
-    pub(crate) losses: u32,
-    pub(crate) failures: u32,
-    pub(crate) last: Last,
-    /// It was lost, and the plan wants somebody's consent before it runs again.
-    pub(crate) wants_consent: bool,
-}
-
-pub(crate) const NEW: Known = Known {
-    status: TaskStatus::Pending,
-    attempts: 0,
-    life: Life::None,
-    being_skipped: false,
-    waits: None,
-    output: None,
-    losses: 0,
-    failures: 0,
-    last: Last::NoFailure,
-    wants_consent: false,
-};
 
 /// A job as its history tells.
 #[derive(Debug, Clone)]
@@ -76,6 +22,10 @@ pub(crate) struct Oracle {
     /// What the failure that is being reported asks for, which no event says.
     pub(crate) asked: Asked,
     pub(crate) started: bool,
+    /// When the deadline of the run passes...
+    pub(crate) until: Option<i64>,
+    /// ...or what is left of it, while it stands still.
+    pub(crate) rest: Option<i64>,
     seq: u64,
     time: i64,
     /// Whether a command begins with the event.
@@ -89,7 +39,22 @@ impl Oracle {
         let (tasks, settled, order) = (vec![NEW; len], vec![false; len], (0..len).collect());
         let (status, intent) = (JobStatus::Pending, None);
         let (asked, started, seq, time, leads) = (Asked::default(), false, 0, i64::MIN, false);
-        Self { draft, tasks, order, status, intent, asked, started, seq, time, leads, settled }
+        let (until, rest) = (None, None);
+        Self {
+            draft,
+            tasks,
+            order,
+            status,
+            intent,
+            asked,
+            started,
+            until,
+            rest,
+            seq,
+            time,
+            leads,
+            settled,
+        }
     }
 
     fn sketch(&self, at: usize) -> &Sketch {
@@ -152,6 +117,15 @@ impl Oracle {
         self.status == JobStatus::Running && self.intent.is_none()
     }
 
+    /// Whether the deadline has passed, and nobody has noticed.
+    pub(crate) fn is_overdue(&self, now: i64) -> bool {
+        self.until.is_some_and(|until| until <= now.max(self.time))
+    }
+
+    fn is_ending(&self) -> bool {
+        matches!(self.intent, Some(Intent::Cancel | Intent::Fail))
+    }
+
     pub(crate) fn is_quiet(&self) -> bool {
         self.tasks.iter().all(|task| !task.is_live())
     }
@@ -210,6 +184,7 @@ impl Oracle {
             Event::JobStarted => {
                 assert_eq!(self.status, JobStatus::Pending);
                 (self.status, self.started) = (JobStatus::Running, true);
+                self.until = self.draft.deadline.map(|limit| self.time + limit);
             }
             Event::PauseRequested { mode } => {
                 assert_eq!(self.status, JobStatus::Running);
@@ -227,18 +202,31 @@ impl Oracle {
                     assert!(self.can_go_on() || self.wants_operator(), "it has nothing to pause");
                 }
                 (self.status, self.intent) = (JobStatus::Paused, None);
+                assert!(!self.is_overdue(self.time), "the clock stops too late");
+                self.rest = self.until.take().map(|until| until - self.time);
             }
             Event::JobResumed => self.resumed(),
             Event::CancelRequested => {
                 assert!(matches!(self.status, JobStatus::Running | JobStatus::Paused));
-                assert_ne!(self.intent, Some(Intent::Cancel));
-                self.intent = Some(Intent::Cancel);
+                assert!(!self.is_ending());
+                (self.intent, self.until, self.rest) = (Some(Intent::Cancel), None, None);
+                self.stop_all();
+            }
+            Event::DeadlinePassed { error } => {
+                assert_eq!((self.status, self.is_ending()), (JobStatus::Running, false));
+                assert!(self.is_overdue(self.time) && !self.leads);
+                assert_eq!(&*error.code, "deadline_exceeded");
+                (self.intent, self.until) = (Some(Intent::Fail), None);
                 self.stop_all();
             }
             Event::JobReopened { held } => self.reopened(*held),
             Event::JobCompleted => {
                 assert!(self.settled.iter().all(|&settled| settled), "all is settled");
                 self.ended(JobStatus::Completed);
+            }
+            Event::JobFailed { error } if self.intent == Some(Intent::Fail) => {
+                assert_eq!(&*error.code, "deadline_exceeded");
+                self.ended(JobStatus::Failed);
             }
             Event::JobFailed { .. } => {
                 assert!(!self.can_go_on(), "something could still run");
@@ -278,6 +266,7 @@ impl Oracle {
         assert!(self.status == JobStatus::Paused || self.intent == Some(Intent::Pause));
         self.status = if self.started { JobStatus::Running } else { JobStatus::Pending };
         self.intent = None;
+        self.until = self.until.or(self.rest.take().map(|rest| self.time + rest));
         for (task, sketch) in self.tasks.iter_mut().zip(&self.draft.tasks) {
             (task.losses, task.wants_consent) = (0, false);
             if task.status == TaskStatus::Failed && sketch.on_failure == OnFailure::Pause {
@@ -290,6 +279,9 @@ impl Oracle {
     fn reopened(&mut self, held: bool) {
         self.status = if held { JobStatus::Paused } else { JobStatus::Running };
         self.started = true;
+        let limit = self.draft.deadline;
+        self.until = limit.filter(|_| !held).map(|limit| self.time + limit);
+        self.rest = limit.filter(|_| held);
         for at in 0..self.tasks.len() {
             let settled = self.settled[at];
             let task = &mut self.tasks[at];
@@ -305,7 +297,7 @@ impl Oracle {
 
     fn ended(&mut self, status: JobStatus) {
         assert!(self.is_quiet(), "an attempt is alive");
-        (self.status, self.intent) = (status, None);
+        (self.status, self.intent, self.until, self.rest) = (status, None, None, None);
         for task in self.tasks.iter_mut().filter(|task| task.status == TaskStatus::Waiting) {
             task.status = TaskStatus::Interrupted;
             task.waits = None;
@@ -343,6 +335,7 @@ impl Oracle {
             }
             Event::TaskWaiting { task, wait } => {
                 assert!(self.dispatches() && self.could_start(index(*task)));
+                assert!(!self.is_overdue(self.time), "nothing waits for its start any more");
                 let known = &mut self.tasks[index(*task)];
                 known.status = TaskStatus::Waiting;
                 known.waits = Some(match wait {
@@ -363,7 +356,7 @@ impl Oracle {
                 if *attempt == 0 {
                     let Some(Waits::Sleep(due)) = self.tasks[at].waits else { panic!() };
                     assert!(due <= self.time);
-                    assert!(self.dispatches());
+                    assert!(self.dispatches() && !self.is_overdue(self.time));
                 } else {
                     self.over(*task, *attempt);
                 }
@@ -403,7 +396,7 @@ impl Oracle {
 
     fn starts(&mut self, task: TaskNumber, attempt: u32) {
         let at = index(task);
-        assert!(self.dispatches(), "nothing starts now");
+        assert!(self.dispatches() && !self.is_overdue(self.time), "nothing starts now");
         assert!(self.could_start(at), "t{at} is not ready");
         let needs = self.needs(at);
         assert!(needs.iter().all(|&need| self.settled[need]), "order holds");
@@ -427,7 +420,7 @@ impl Oracle {
         if self.leads {
             return self.tries_again(at, due);
         }
-        assert!(self.status == JobStatus::Running && self.intent != Some(Intent::Cancel));
+        assert!(self.status == JobStatus::Running && !self.is_ending());
         let max_attempts = self.sketch(at).max_attempts;
         let (time, known) = (self.time, &mut self.tasks[at]);
         assert!(known.last == Last::Failure && !known.being_skipped);
@@ -441,7 +434,7 @@ impl Oracle {
     }
 
     fn fails(&mut self, at: usize, code: &str) {
-        assert_eq!(self.status, JobStatus::Running);
+        assert!(self.status == JobStatus::Running && !self.is_ending());
         let max_attempts = self.sketch(at).max_attempts;
         let known = &mut self.tasks[at];
         assert!(
@@ -461,25 +454,6 @@ impl Oracle {
             }
         }
         (known.status, known.waits) = (TaskStatus::Failed, None);
-    }
-}
-
-impl Known {
-    pub(crate) fn is_live(&self) -> bool {
-        self.life != Life::None
-    }
-
-    /// The end of its back-off or sleep.
-    pub(crate) fn due(&self) -> Option<i64> {
-        match self.waits {
-            Some(Waits::Retry(due) | Waits::Sleep(due)) => Some(due),
-            Some(Waits::Kind) | None => None,
-        }
-    }
-
-    fn closes(&mut self, status: TaskStatus, output: Option<Payload>) {
-        (self.status, self.being_skipped) = (status, false);
-        (self.waits, self.output) = (None, output);
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Draft {
     pub(crate) tasks: Vec<Sketch>,
     pub(crate) output: Option<(usize, bool)>,
     pub(crate) manual: bool,
+    /// Of a run, in milliseconds.
+    pub(crate) deadline: Option<i64>,
 }
 
 /// The name of the task at an index.
@@ -45,7 +47,7 @@ pub(crate) fn draft(rng: &mut Rng) -> Draft {
         }
     };
     let output = (rng.u8(..5) == 0).then(|| (rng.usize(..tasks.len()), rng.bool()));
-    let mut draft = Draft { tasks, output, manual: rng.u8(..4) == 0 };
+    let mut draft = Draft { tasks, output, manual: rng.u8(..4) == 0, deadline: None };
     for at in 0..draft.tasks.len() {
         let needed = all_needed(&draft.tasks, at);
         let taken = needed.into_iter().filter_map(|from| match rng.u8(..10) {
@@ -55,6 +57,8 @@ pub(crate) fn draft(rng: &mut Rng) -> Draft {
         });
         draft.tasks[at].takes = taken.collect();
     }
+    let longest = [2_000, 20_000, 200_000][rng.usize(..3)];
+    draft.deadline = (rng.u8(..3) == 0).then(|| rng.i64(1..longest));
     draft
 }
 
@@ -114,6 +118,8 @@ impl Draft {
     /// The plan that is submitted.
     pub(crate) fn plan(&self) -> Plan {
         let mut plan = Plan::new("walk");
+        let deadline = self.deadline.map(|limit| u64::try_from(limit).unwrap());
+        plan.deadline = deadline.map(Duration::from_millis);
         plan.start = if self.manual { Start::Manual } else { Start::Now };
         plan.output = self.output.map(|(from, default)| Payload::trusted(&taken(from, default)));
         plan.tasks = (0..).zip(&self.tasks).map(|(at, sketch)| sketch.spec(at)).collect();

@@ -21,7 +21,7 @@ const fn state(name: &'static str, plan: &'static str, history: &'static str) ->
 }
 
 /// The states of a job, of tasks `a`, `b` and `c` in a chain.
-const JOBS: [State; 12] = [
+const JOBS: [State; 13] = [
     state("pending", "@manual a b c", ""),
     state("running, an attempt is alive", "a b c", "start a"),
     state("running, nothing is alive", "a*3 b c", "start a; fail a"),
@@ -30,6 +30,7 @@ const JOBS: [State; 12] = [
     state("paused before its start", "@manual a b c", "pause"),
     state("paused", "a b c", "start a; interrupt; stopped a"),
     state("being cancelled", "a b c", "start a; cancel"),
+    state("failing, past its deadline", "@in60 a b c", "start a; +60; tick"),
     state("completed", "a b c", "start a; done a; start b; done b; start c; done c"),
     state("failed", "a b c", "start a; fail a"),
     state("cancelled", "a b c", "start a; cancel; stopped a"),

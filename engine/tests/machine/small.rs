@@ -22,17 +22,23 @@ pub(crate) const PLAIN: Sketch = Sketch {
     sleeps: false,
 };
 
-/// Two tasks in a chain, with the output taken and retries; two beside each other that pause.
-pub(crate) fn drafts() -> [Draft; 3] {
+/// Two tasks in a chain, with the output taken and retries; two beside each other that pause; a
+/// failure that is tolerated; two that wait for a time under a deadline.
+pub(crate) fn drafts() -> [Draft; 4] {
     let taker = Sketch { takes: vec![(0, false)], ..PLAIN };
     let retried = Sketch { max_attempts: 2, ..PLAIN };
     let pausing = Sketch { on_failure: OnFailure::Pause, on_lost: OnLost::Pause, ..PLAIN };
     let beside = Sketch { needs: Some(Vec::new()), on_lost: OnLost::Fail, ..PLAIN };
+    let sleeper = Sketch { sleeps: true, needs: Some(Vec::new()), ..PLAIN };
+    let again = Sketch { max_attempts: 2, needs: Some(Vec::new()), on_lost: OnLost::Fail, ..PLAIN };
     let tolerant = Sketch { on_failure: OnFailure::Continue, ..PLAIN };
+    let draft = |tasks| Draft { tasks, output: None, manual: false, deadline: None };
     [
-        Draft { tasks: vec![retried, taker], output: None, manual: false },
-        Draft { tasks: vec![pausing, beside], output: None, manual: false },
-        Draft { tasks: vec![tolerant, PLAIN], output: Some((0, false)), manual: true },
+        draft(vec![retried, taker]),
+        draft(vec![pausing, beside]),
+        Draft { output: Some((0, false)), manual: true, ..draft(vec![tolerant, PLAIN]) },
+        // Between the ends of a sleep and of a back-off.
+        Draft { deadline: Some(6_000), ..draft(vec![sleeper, again]) },
     ]
 }
 

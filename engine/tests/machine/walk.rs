@@ -22,6 +22,9 @@
 //! - a cascade misses the takers of takers, a refusal lists one dependant of several, a removal
 //!   ties a knot, a removal lets a task start before one whose output it takes
 //! - a report counts as a revision
+//! - the clock of a deadline goes on while the job is paused, or begins anew with a resume; a task
+//!   starts past it; a pause that drains hides that it has passed; a reopened job has the old one;
+//!   a cancel leaves it to end the job
 //!
 //! An interrupting pause that does not harden a draining one is caught by a table alone.
 
@@ -55,6 +58,7 @@ const WORDS: &[&str] = &[
     "JobPaused",
     "JobResumed",
     "CancelRequested",
+    "DeadlinePassed",
     "SkipRequested",
     "JobReopened",
     "JobCompleted",

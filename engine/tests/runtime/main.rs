@@ -7,6 +7,7 @@
 mod commands;
 mod crash;
 mod damage;
+mod deadline;
 mod durability;
 mod exclusive;
 mod explain;

@@ -158,7 +158,7 @@ impl Levels<'_> {
             Some(Waiting::Timer { until }) => Some(until),
             _ => None,
         });
-        times.min()
+        times.chain(self.job.job.deadline_at()).min()
     }
 
     /// No attempt is told to stop that nobody wants to.

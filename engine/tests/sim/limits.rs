@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use annals_engine::job::{Job, Task, TaskStatus, Waiting};
-use annals_tasks_sdk::JobId;
+use annals_tasks_sdk::{JobId, Timestamp};
 
 use crate::tasks::WORK_MAX;
 use crate::world::World;
@@ -51,7 +51,19 @@ impl World {
             others.map(|(_, other)| self.rest_of(other)).sum::<i64>()
         };
         let rest = |job: &Job| if key(job).is_some() { shared(job) } else { self.rest_of(job) };
-        jobs().map(|(id, job)| (id, now + rest(job) + queue + GRACE)).collect()
+        let limit = |job: &Job| {
+            let work = rest(job) + queue;
+            // Whatever it waits for, its deadline ends it.
+            let deadline = job.deadline_at().map(|at| self.deadline_of(job, at));
+            now + deadline.map_or(work, |deadline| deadline.min(work)) + GRACE
+        };
+        jobs().map(|(id, job)| (id, limit(job))).collect()
+    }
+
+    /// What a job whose deadline passes then may take until nothing of it is alive.
+    fn deadline_of(&self, job: &Job, at: Timestamp) -> i64 {
+        let alive = i64::try_from(job.live().count()).expect("few");
+        self.clock.until(at.max(job.time())).max(0) + (alive + 1) * LIVE_MAX
     }
 
     /// What is left of the waits of a job.

@@ -54,6 +54,8 @@ mod heard;
 #[path = "../disk/images.rs"]
 mod images;
 mod jobs;
+#[path = "../machine/known.rs"]
+mod known;
 mod levels;
 mod life;
 mod limits;

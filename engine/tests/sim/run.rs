@@ -40,6 +40,7 @@ const WORDS: &[&str] = &[
     "AttemptTimedOut",
     "CancelRequested",
     "CheckpointSaved",
+    "DeadlinePassed",
     "JobCancelled",
     "JobCompleted",
     "JobFailed",

@@ -1,6 +1,7 @@
 //! From what a workflow function said to a plan.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use super::input::{Node, Source, Template};
 use super::{Payload, PayloadError};
@@ -12,6 +13,7 @@ use crate::{KindName, TaskId};
 #[derive(Default)]
 pub(super) struct Draft {
     pub(super) tasks: Vec<Said>,
+    pub(super) deadline: Option<Duration>,
     values: Vec<Result<Payload, PayloadError>>,
 }
 
@@ -55,6 +57,7 @@ impl Draft {
     ) -> Plan {
         let mut plan = Plan::new(name);
         plan.input = input;
+        plan.deadline = self.deadline;
         self.ids_differ(faults);
         for (index, said) in self.tasks.iter().enumerate() {
             let pointer = format!("/tasks/{index}");

@@ -91,6 +91,31 @@ impl Flow {
         Step { flow: self, index, types: PhantomData }
     }
 
+    /// How long a run of the job may take; time in which the job is paused does not count. When it
+    /// has passed the job fails with `deadline_exceeded`, and an execute opens a run with all of it
+    /// again. What is said last counts.
+    ///
+    /// ```
+    /// use annals_tasks_sdk::{Payload, flow, prelude::*};
+    ///
+    /// const FETCH: TaskKind<String, u64> = TaskKind::new("fetch");
+    /// const NIGHTLY: Workflow<String, u64> = Workflow::new("nightly");
+    ///
+    /// fn nightly(flow: &Flow, url: Wire<String>) -> Wire<u64> {
+    ///     flow.deadline(hours(6));
+    ///     flow.task(FETCH, url).wire()
+    /// }
+    ///
+    /// let url = Payload::of(&"https://example.org")?;
+    /// let plan = flow::build_plan(NIGHTLY, nightly, url)?;
+    /// assert_eq!(plan.deadline, Some(hours(6)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn deadline(&self, deadline: Duration) -> &Self {
+        self.0.borrow_mut().deadline = Some(deadline);
+        self
+    }
+
     /// A wire that carries a value known now, for more than one task. For one task,
     /// [`Value`] does.
     ///

@@ -29,9 +29,8 @@ pub(super) fn plan(plan: &Plan, unread: &Unread, limits: &Limits, faults: &mut F
     if let Some(output) = &plan.output {
         payload(output, || "/output".into(), "the output", limits, faults);
     }
-    if plan.deadline.is_some() {
-        // It has its place in the log, and nobody keeps it yet.
-        faults.add("/deadline", "`deadline` is not supported by this version");
+    if let Some(deadline) = plan.deadline {
+        positive(deadline, "/deadline".into(), "a deadline", faults);
     }
     if let Some(key) = &plan.exclusive {
         let characters = key.chars().count();

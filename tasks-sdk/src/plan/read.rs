@@ -13,8 +13,8 @@ use crate::{BadName, KindName, Payload, TaskId};
 
 const PLAN: Known = Known {
     what: "a plan",
-    fields: &["name", "labels", "input", "start", "exclusive", "output", "tasks"],
-    unsupported: &["queue", "priority", "deadline", "fail_fast", "compensate_on", "finally"],
+    fields: &["name", "labels", "input", "start", "exclusive", "deadline", "output", "tasks"],
+    unsupported: &["queue", "priority", "fail_fast", "compensate_on", "finally"],
 };
 
 pub(super) const TASK: Known = Known {
@@ -70,6 +70,7 @@ pub(super) fn plan(text: &str, limits: &Limits, faults: &mut Faults) -> Option<(
     plan.output = payload(&fields, "output", faults);
     plan.start = start(&fields, faults);
     plan.exclusive = fields.string("exclusive", faults).map(Into::into);
+    plan.deadline = fields.duration("deadline", faults);
     plan.tasks = tasks(&fields, limits, &mut unread, faults)?;
     Some((plan, unread))
 }

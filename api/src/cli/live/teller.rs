@@ -177,6 +177,7 @@ impl Teller {
             "PauseRequested" if is_interrupt => Some(Change::of_job("stopping")),
             "PauseRequested" => Some(Change::of_job("pausing")),
             "CancelRequested" => Some(Change::of_job("cancelling")),
+            "DeadlinePassed" => Some(Change::of_job("past its deadline")),
             "JobResumed" => Some(Change::of_job("resumed")),
             "JobReopened" => Some(Change::of_job("reopened")),
             kind => self.change_of_task(kind, data.task.as_deref()?, event),

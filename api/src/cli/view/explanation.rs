@@ -1,10 +1,10 @@
 //! Why a job does not move.
 
 use annals_engine::job::{Intent, JobStatus};
-use annals_tasks_sdk::JobId;
+use annals_tasks_sdk::{JobId, Timestamp};
 use serde::Deserialize;
 
-use super::read::{maybe_name, maybe_word};
+use super::read::{maybe_name, maybe_time, maybe_word};
 
 /// Why a job does not move, or what it is doing.
 #[derive(Debug, Clone, Deserialize)]
@@ -19,6 +19,8 @@ pub(in crate::cli) struct Explanation {
     pub(in crate::cli) reasons: Vec<Because>,
     #[serde(default)]
     pub(in crate::cli) more_tasks: u32,
+    #[serde(rename = "deadline_at", default, deserialize_with = "maybe_time")]
+    pub(in crate::cli) deadline: Option<Timestamp>,
 }
 
 /// A reason.

@@ -35,6 +35,8 @@ pub(in crate::cli) struct Job {
     pub(in crate::cli) created: Timestamp,
     #[serde(rename = "started_at", default, deserialize_with = "maybe_time")]
     pub(in crate::cli) started: Option<Timestamp>,
+    #[serde(rename = "deadline_at", default, deserialize_with = "maybe_time")]
+    pub(in crate::cli) deadline: Option<Timestamp>,
     #[serde(rename = "finished_at", default, deserialize_with = "maybe_time")]
     pub(in crate::cli) finished: Option<Timestamp>,
     #[serde(default)]

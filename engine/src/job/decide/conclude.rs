@@ -1,12 +1,14 @@
 //! Conclude: what a state demands of itself. A job that has nothing left to do ends, one that is
 //! to be quiet and is quiet is paused.
 
+use annals_tasks_sdk::Timestamp;
+
 use crate::job::event::{Event, Failure};
 use crate::job::state::Job;
 use crate::job::status::{Intent, JobStatus};
 
 /// The event that the state itself demands, if it demands one.
-pub(super) fn conclude(job: &Job) -> Option<Event> {
+pub(super) fn conclude(job: &Job, now: Timestamp) -> Option<Event> {
     if job.is_live() {
         return None;
     }
@@ -21,7 +23,11 @@ pub(super) fn conclude(job: &Job) -> Option<Event> {
             // What drained may have left nothing to start: then the job ends in spite of the
             // pause, unless a task asked for an operator by failing.
             let held = job.can_go_on() || job.waits_for_operator();
-            Some(if held { Event::JobPaused } else { failed(job) })
+            if !held {
+                return Some(failed(job));
+            }
+            // The time of the run counts until the job is quiet, so it may be over by then.
+            Some(job.deadline_passed(now).unwrap_or(Event::JobPaused))
         }
         (JobStatus::Running, None) if !job.can_go_on() => Some(failed(job)),
         _ => None,

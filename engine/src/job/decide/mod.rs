@@ -76,7 +76,7 @@ pub fn step(
         let leads = !reported && recorded.is_empty();
         take_in(job, event, cx.origin.clone(), leads, cx, &mut recorded)?;
     }
-    while let Some(event) = conclude::conclude(job) {
+    while let Some(event) = conclude::conclude(job, cx.now) {
         // A conclusion that is the direct answer to a command is that command's own.
         let leads = !reported && recorded.is_empty();
         let origin = if leads { cx.origin.clone() } else { Origin::ENGINE };

@@ -26,20 +26,26 @@ pub(super) fn report(job: &Job, report: Report, cx: &Context) -> Vec<Event> {
             Some(_) => vec![Event::CheckpointSaved { task, attempt, value }],
             None => Vec::new(),
         },
-        Report::Tick if job.dispatches() => {
-            let due = job.due_timers(cx.now);
-            due.map(|task| Event::TaskCompleted {
-                task,
-                attempt: 0,
-                output: Payload::NULL,
-                exit: Exit::default(),
-                log: LogSize::default(),
-            })
-            .collect()
-        }
-        Report::Park { .. } | Report::Refuse { .. } | Report::Tick => Vec::new(),
+        Report::Tick => tick(job, cx),
+        Report::Park { .. } | Report::Refuse { .. } => Vec::new(),
         Report::Recover => recover(job, cx),
     }
+}
+
+/// A time has come. A deadline goes before all else that is due.
+fn tick(job: &Job, cx: &Context) -> Vec<Event> {
+    if let Some(passed) = job.deadline_passed(cx.now) {
+        return vec![passed];
+    }
+    let due = job.due_timers(cx.now).filter(|_| job.dispatches());
+    let completed = due.map(|task| Event::TaskCompleted {
+        task,
+        attempt: 0,
+        output: Payload::NULL,
+        exit: Exit::default(),
+        log: LogSize::default(),
+    });
+    completed.collect()
 }
 
 /// The task whose attempt this is, if that attempt is alive still.
@@ -172,10 +178,12 @@ pub(super) fn pause(job: &Job) -> Option<Event> {
     open.then_some(Event::PauseRequested { mode: PauseMode::Drain })
 }
 
-/// The engine has started: every attempt that was alive is lost.
+/// The engine has started: every attempt that was alive is lost. The time without an engine counts.
 fn recover(job: &Job, cx: &Context) -> Vec<Event> {
     use annals_tasks_sdk::plan::OnLost;
-    let mut events = Vec::new();
+    let passed = job.deadline_passed(cx.now);
+    let ends = passed.is_some() || matches!(job.intent, Some(Intent::Cancel | Intent::Fail));
+    let mut events: Vec<Event> = passed.into_iter().collect();
     let mut pauses = false;
     for (task, at) in job.live() {
         let Some(attempt) = at.live_attempt() else { continue };
@@ -183,7 +191,7 @@ fn recover(job: &Job, cx: &Context) -> Vec<Event> {
         let losses = at.losses + 1;
         if let Some(skip) = skipped(at, task) {
             events.push(skip);
-        } else if matches!(job.intent, Some(Intent::Cancel | Intent::Fail)) {
+        } else if ends {
             // The job ends; the task stays interrupted.
         } else if at.spec.policy.on_lost == OnLost::Fail {
             let message = "the engine died while the attempt ran";

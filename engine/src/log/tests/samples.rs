@@ -117,6 +117,7 @@ fn job_events() -> Vec<Event> {
         Event::JobCompleted,
         Event::JobFailed { error: failure() },
         Event::JobCancelled,
+        Event::DeadlinePassed { error: failure() },
     ]
 }
 

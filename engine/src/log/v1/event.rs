@@ -130,6 +130,7 @@ pub(in crate::log) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecE
         }
         Event::TaskRemoved { task } => write(out, &TaskRemoved { task: task.0 }),
         Event::JobSubmitted(_)
+        | Event::DeadlinePassed { .. }
         | Event::TaskInserted { .. }
         | Event::TaskMoved { .. }
         | Event::TaskEdited { .. } => Err(CodecError::Encode("it has a later version".into())),

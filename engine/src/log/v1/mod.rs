@@ -11,7 +11,7 @@ mod plan;
 mod view;
 
 pub(super) use event::{get, put};
-pub(super) use parts::{payload, text};
+pub(super) use parts::{Failure, payload, text};
 pub(super) use plan::{OnFailure, OnLost, Retry, Span, Start, bad};
 pub(super) use view::JobRowV1;
 

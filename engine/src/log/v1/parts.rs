@@ -65,7 +65,7 @@ impl From<Wait> for job::Wait {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct Failure<'a> {
+pub(in crate::log) struct Failure<'a> {
     code: &'a str,
     message: &'a str,
 }

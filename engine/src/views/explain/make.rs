@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use annals_tasks_sdk::{JobId, TaskId, Timestamp};
 
-use super::reason::{Cause, Line, Other, Reason};
+use super::reason::{Ahead, Cause, Line, Other, Reason};
 use super::remedy::Remedy;
 use super::tasks::Tasks;
 use crate::job::{Failure, Intent, Job, JobStatus, TaskNumber};
@@ -88,6 +88,8 @@ pub struct Explanation {
     pub reasons: Vec<Explained>,
     /// So many more tasks have a reason of their own.
     pub more_tasks: usize,
+    /// When the deadline of the run passes, unless that stands still.
+    pub deadline: Option<Ahead>,
 }
 
 /// A reason, and what would change it.
@@ -103,16 +105,21 @@ impl Explanation {
     /// Of a job whose history cannot be followed.
     pub(crate) fn unreadable(job_id: JobId, why: String) -> Self {
         let reasons = vec![Explained { reason: Reason::Unreadable { why }, remedies: Vec::new() }];
-        Self { job_id, snapshot: None, reasons, more_tasks: 0 }
+        Self { job_id, snapshot: None, reasons, more_tasks: 0, deadline: None }
     }
 
-    /// The most telling reason in a sentence, and how many others there are.
+    /// The most telling reason in a sentence, how many others there are, and what is left of the
+    /// deadline.
     pub fn summary(&self) -> String {
         let first = self.reasons.first().map_or(&Reason::Unknown, |first| &first.reason);
-        match self.reasons.len().saturating_sub(1) + self.more_tasks {
+        let told = match self.reasons.len().saturating_sub(1) + self.more_tasks {
             0 => first.to_string(),
             1 => format!("{first} (and 1 more reason)"),
             others => format!("{first} (and {others} more reasons)"),
+        };
+        match self.deadline {
+            Some(left) => format!("{told}; the deadline of the run passes in {left}"),
+            None => told,
         }
     }
 }
@@ -127,6 +134,7 @@ pub(crate) fn explain(seen: Seen, cause: Option<Cause>) -> Explanation {
     };
     Explanation {
         job_id: job.id(),
+        deadline: job.deadline_at().map(|at| Ahead::until(at, now)),
         reasons: reasons.into_iter().map(explained).collect(),
         snapshot: Some(seen.snapshot),
         more_tasks,
@@ -162,7 +170,9 @@ fn of_job(job: &Job, by: Option<Cause>) -> Option<Reason> {
         (JobStatus::Cancelled, _) => Reason::Cancelled { by },
         (JobStatus::Pending, _) => Reason::NotExecuted,
         (_, Some(Intent::Cancel)) => Reason::Cancelling { by, alive },
-        (_, Some(Intent::Fail)) => Reason::Failing { alive },
+        (_, Some(Intent::Fail)) => {
+            Reason::Failing { error: job.error().map(|(error, _)| error.clone()), alive }
+        }
         (_, Some(Intent::Pause)) => Reason::Pausing { by, alive },
         (JobStatus::Paused, None) => Reason::Paused { by },
         (JobStatus::Running, None) => return None,

@@ -143,6 +143,8 @@ pub enum Reason {
     },
     /// It is to fail when its attempts are over.
     Failing {
+        /// Why.
+        error: Option<Failure>,
         /// So many attempts are alive.
         alive: usize,
     },

@@ -93,7 +93,10 @@ impl fmt::Display for Reason {
             Self::Paused { by } => write!(f, "the job was paused{}", after(by.as_ref())),
             Self::Pausing { by, alive } => on_the_way(f, "paused", by.as_ref(), *alive),
             Self::Cancelling { by, alive } => on_the_way(f, "cancelled", by.as_ref(), *alive),
-            Self::Failing { alive } => on_the_way(f, "failed", None, *alive),
+            Self::Failing { error, alive } => {
+                error.iter().try_for_each(|error| write!(f, "{}: ", failure(error)))?;
+                on_the_way(f, "failed", None, *alive)
+            }
             Self::NothingRuns => f.write_str(
                 "no engine runs on this store now: this one records what it is asked and starts \
                  nothing",
@@ -222,6 +225,7 @@ fn because(why: Option<StopReason>) -> &'static str {
     match why {
         Some(StopReason::Cancel) => ", since the job is to be cancelled",
         Some(StopReason::Pause) => ", since the job is to be paused",
+        Some(StopReason::Deadline) => ", since the deadline of the run has passed",
         Some(StopReason::Skip) => ", since the task is to be skipped",
         None => ", since its time is over, nothing was heard of it, or the engine ends",
     }

@@ -1,0 +1,77 @@
+//! What the oracle knows of a task.
+
+use annals_engine::job::TaskStatus;
+use annals_tasks_sdk::Payload;
+
+/// Whether an attempt is alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    None,
+    Alive,
+    Stopping,
+}
+
+/// What a waiting task waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waits {
+    Retry(i64),
+    Sleep(i64),
+    Kind,
+}
+
+/// How the last attempt went, as far as retries go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Last {
+    NoFailure,
+    Failure,
+    /// One that is never retried.
+    FinalFailure,
+}
+
+/// What the oracle knows of a task.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    pub(crate) status: TaskStatus,
+    pub(crate) attempts: u32,
+    pub(crate) life: Life,
+    pub(crate) being_skipped: bool,
+    pub(crate) waits: Option<Waits>,
+    pub(crate) output: Option<Payload>,
+    pub(crate) losses: u32,
+    pub(crate) failures: u32,
+    pub(crate) last: Last,
+    /// It was lost, and the plan wants somebody's consent before it runs again.
+    pub(crate) wants_consent: bool,
+}
+
+pub(crate) const NEW: Known = Known {
+    status: TaskStatus::Pending,
+    attempts: 0,
+    life: Life::None,
+    being_skipped: false,
+    waits: None,
+    output: None,
+    losses: 0,
+    failures: 0,
+    last: Last::NoFailure,
+    wants_consent: false,
+};
+
+impl Known {
+    pub(crate) fn is_live(&self) -> bool {
+        self.life != Life::None
+    }
+
+    /// The end of its back-off or sleep.
+    pub(crate) fn due(&self) -> Option<i64> {
+        match self.waits {
+            Some(Waits::Retry(due) | Waits::Sleep(due)) => Some(due),
+            Some(Waits::Kind) | None => None,
+        }
+    }
+
+    pub(crate) fn closes(&mut self, status: TaskStatus, output: Option<Payload>) {
+        (self.status, self.being_skipped) = (status, false);
+        (self.waits, self.output) = (None, output);
+    }
+}
