@@ -58,6 +58,8 @@ pub struct WorkflowCall {
     pub start: Option<Start>,
     /// Of the jobs with the same key one runs at a time.
     pub exclusive: Option<String>,
+    /// How long a run may take.
+    pub deadline: Option<String>,
 }
 
 /// When a job starts.

@@ -14,9 +14,9 @@ use crate::json;
 /// The kind that runs whatever a client sends.
 pub(super) const SHELL: &str = "shell";
 /// What a submission by the name of a workflow may have.
-const CALL: &[&str] = &["workflow", "input", "name", "labels", "start", "exclusive"];
+const CALL: &[&str] = &["workflow", "input", "name", "labels", "start", "exclusive", "deadline"];
 /// Fields of it that take the place of those of the plan.
-const IN_PLACE: [&str; 4] = ["name", "labels", "start", "exclusive"];
+const IN_PLACE: [&str; 5] = ["name", "labels", "start", "exclusive", "deadline"];
 
 /// A plan that is to be submitted.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Order {
 
 /// The plan with what a client says in place of some of its fields. Faults of these have the same
 /// places in the plan as in the body.
-fn put(plan: Plan, in_place: [(&str, Option<&str>); 4], engine: &Engine) -> Result<Plan, Problem> {
+fn put(plan: Plan, in_place: [(&str, Option<&str>); 5], engine: &Engine) -> Result<Plan, Problem> {
     let given = in_place.into_iter().filter_map(|(field, text)| Some((field, text?)));
     let given: Vec<_> = given.filter(|(_, text)| *text != "null").collect();
     if given.is_empty() {

@@ -48,6 +48,21 @@ async fn a_job_shows_when_its_deadline_passes_unless_it_is_paused() {
 }
 
 #[tokio::test]
+async fn who_calls_a_workflow_may_say_how_long_it_may_take() {
+    let face = Face::new().await;
+    let call = |deadline: &str| {
+        format!(r#"{{"workflow": "greet", "input": "Ada", "start": "manual"{deadline}}}"#)
+    };
+    let job = face.post("/api/v1/jobs", call(r#", "deadline": "1d""#)).await.with_status(202);
+    let path = format!("/api/v1/jobs/{}", job["id"].as_str().unwrap());
+    face.post(&format!("{path}/execute"), r#"{"paused": true}"#).await.with_status(202);
+    let resumed = face.post(&format!("{path}/resume"), "").await.with_status(202);
+    assert!(millis(&resumed, "deadline_at") - millis(&resumed, "started_at") >= 86_400_000);
+    let problem = face.post("/api/v1/jobs", call(r#", "deadline": "0s""#)).await;
+    assert_eq!(problem.problem(422, "invalid_plan")["errors"][0]["pointer"], "/deadline");
+}
+
+#[tokio::test]
 async fn a_run_that_takes_longer_fails_and_an_execute_begins_another() {
     let face = Face::new().await;
     let job = submit(&face, r#""50ms""#, GATE).await;

@@ -278,6 +278,29 @@ async fn who_queues_for_a_slot_leaves_the_queue() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_an_exclusive_key_leaves_the_line_and_who_holds_it_gives_it_back() {
+    let timed = Timed::new(Store::Memory);
+    let engine = timed.start().await;
+    let with = |deadline: &str| {
+        let tasks = r#"{"id": "a", "kind": "held"}"#;
+        let text = format!(r#"{{"name": "t", "exclusive": "k"{deadline}, "tasks": [{tasks}]}}"#);
+        plan_of(&text)
+    };
+    let holder = submit(&engine, with(r#", "deadline": "20m""#)).await;
+    within(timed.tally.until(|counts| counts.inside == 1)).await;
+    let waits = submit(&engine, with(r#", "deadline": "10m""#)).await;
+    let behind = submit(&engine, with("")).await;
+    timed.advance(&engine, LIMIT);
+    assert_eq!(outcomes(&ran_out(&waits).await, "a").len(), 0);
+    assert_eq!(now(&engine, holder.id()).await.job.intent(), None);
+    timed.advance(&engine, LIMIT);
+    assert_eq!(within(holder.ended()).await.unwrap().job.status(), JobStatus::Failed);
+    within(timed.tally.until(|counts| counts.ever == 2)).await;
+    timed.gate.open();
+    assert_eq!(within(behind.ended()).await.unwrap().job.status(), JobStatus::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_start_by_hand_begins_the_clock() {
     let timed = Timed::new(Store::Memory);
     let engine = timed.start().await;

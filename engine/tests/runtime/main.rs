@@ -8,6 +8,7 @@ mod commands;
 mod crash;
 mod damage;
 mod deadline;
+mod deadline_races;
 mod durability;
 mod exclusive;
 mod explain;

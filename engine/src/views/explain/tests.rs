@@ -24,8 +24,11 @@ fn context(origin: Origin) -> Context {
 }
 
 fn job(tasks: &str) -> (Job, Vec<Recorded>) {
-    let text = format!(r#"{{"name": "test", "tasks": [{tasks}]}}"#);
-    let plan = Plan::from_json(&text, &Limits::NONE).unwrap();
+    job_of(&format!(r#"{{"name": "test", "tasks": [{tasks}]}}"#))
+}
+
+fn job_of(plan: &str) -> (Job, Vec<Recorded>) {
+    let plan = Plan::from_json(plan, &Limits::NONE).unwrap();
     let events = submit(Submitted { plan, workflow: None, source: None }, &Limits::NONE).unwrap();
     begin(JobId::from_u128(1), events, &context(Origin::actor("ada"))).unwrap()
 }
@@ -72,6 +75,28 @@ fn an_attempt_that_does_not_end_is_told_by_where_it_is() {
          kernel has not let go of them. Its slot stays taken, and the job stays as it is, until \
          they are gone"
     );
+}
+
+#[test]
+fn a_job_past_its_deadline_says_so_while_it_waits_for_its_attempts() {
+    let text = r#"{"name": "test", "deadline": "1h", "tasks": [{"id": "a", "kind": "noop"}]}"#;
+    let (mut job, _) = job_of(text);
+    step(&mut job, Report::Start { task: FIRST }, &context(Origin::ENGINE)).unwrap();
+    let mut before = seen(&job);
+    before.now = NOW.plus(Duration::from_mins(20));
+    let told = "attempt 1 of task a runs since 20m; the deadline of the run passes in 40m";
+    assert_eq!(explain(before, None).summary(), told);
+    let late = Context { now: NOW.plus(Duration::from_hours(1)), ..context(Origin::ENGINE) };
+    step(&mut job, Report::Tick, &late).unwrap();
+    let mut fails = seen(&job);
+    fails.now = late.now;
+    let why = explain(fails, None);
+    assert_eq!((why.reasons[0].reason.code(), why.deadline), ("failing", None));
+    let told = "the run took longer than its deadline of 1h [deadline_exceeded]: the job is on its \
+        way to be failed: 1 attempt is alive";
+    assert_eq!(first(&why), told);
+    let told = why.reasons[1].reason.to_string();
+    assert!(told.contains("since the deadline of the run has passed"), "{told}");
 }
 
 #[test]
