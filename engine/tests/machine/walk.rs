@@ -23,7 +23,7 @@
 //!   ties a knot, a removal lets a task start before one whose output it takes
 //! - a report counts as a revision
 //! - the clock of a deadline goes on while the job is paused, or begins anew with a resume; a task
-//!   starts past it; a pause that drains hides that it has passed; a reopened job has the old one;
+//!   starts past it; a pause that drains hides that it has passed; a reopened job has none;
 //!   a cancel leaves it to end the job
 //!
 //! An interrupting pause that does not harden a draining one is caught by a table alone.
