@@ -14,7 +14,7 @@ use annals_tasks_sdk::{JobId, Timestamp};
 use super::builder::Builder;
 use super::engine::{Engine, Inner, Shared};
 use super::error::{EngineError, StartError};
-use super::executor::{Entry, Executor};
+use super::executor::{Entry, Executor, Touched};
 use super::inbox::{Outbox, Worth};
 use super::loads::Loader;
 use super::lookout::Lack;
@@ -108,7 +108,7 @@ pub struct JobSeen {
     pub due: Option<Timestamp>,
     /// Whether what was alive before the engine started has been declared lost.
     pub recovered: bool,
-    /// Whether it stands in line for its exclusive key...
+    /// Whether it stands in line for its exclusive key, or is about to be looked at...
     pub in_line: bool,
     /// ...and was given that, without having taken notice.
     pub given: bool,
@@ -358,7 +358,7 @@ fn seen(each: &Loop, executor: &Executor, due: Option<Timestamp>) -> JobSeen {
         wanting: wanting.collect(),
         due,
         recovered: executor.recovered,
-        in_line: each.is_in_line(executor),
+        in_line: each.is_in_line(executor) || executor.touched != Touched::No,
         given: each.is_given_its_key(executor),
     }
 }

@@ -191,7 +191,7 @@ impl Loop {
             self.shared.leave_line(&own.key, job);
         }
         // It may have been opened again meanwhile; and where it has ended, it can be let go of.
-        self.shared.tell(self.index, Message::Turn { job });
+        self.touch(job);
     }
 
     /// Whether a job stands in line for its key: it is told when that is free.

@@ -202,8 +202,9 @@ impl Loop {
 
     /// Whether there is something left for the next turn although no message may come.
     pub(super) fn has_more(&self) -> bool {
-        // A job that was given up has left slots to others, or the views wait for rows.
-        !self.granted.is_empty() || !self.rounds.is_empty()
+        // A job that was given up has left slots to others, one has given its key back at the end
+        // of the turn, or the views wait for rows.
+        !self.granted.is_empty() || !self.touched.is_empty() || !self.rounds.is_empty()
     }
 
     /// Whether the loop was closed, and whatever it had to answer is answered.
