@@ -86,7 +86,8 @@ impl App {
     }
 
     /// Does what the command line says, and gives the exit code. To be called first in `main`,
-    /// because the process may be the supervisor of a `shell` task, and does not come back then.
+    /// because the process may be the supervisor of a task, or that of an attempt in an isolated
+    /// pool, and does not come back then.
     pub fn run(self) -> ExitCode {
         annals_engine::isolated_entry();
         self.run_with(std::env::args_os())
@@ -95,6 +96,8 @@ impl App {
     /// Does what these arguments say, the first of which is the program's name; for programs whose
     /// `main` has called [`isolated_entry`](crate::isolated_entry) and does more than this.
     pub fn run_with(self, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+        // Where this is the process of an attempt, nothing else is to be done, and no store opened.
+        self.open("").serve_isolated();
         crate::cli::main(self, arguments)
     }
 

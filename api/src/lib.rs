@@ -49,7 +49,7 @@ mod settings;
 
 pub use app::{App, router};
 
-/// To be called first in `main` by programs that offer `shell` tasks.
+/// To be called first in `main` by programs that offer `shell` tasks or have isolated pools.
 pub use annals_engine::isolated_entry;
 
 /// Everything that a program needs to write tasks and run them.

@@ -6,6 +6,7 @@
 //! | [`log`] | the events on disk: hashed, verified on every read, written by group commit |
 //! | [`runtime`] | the only impure part: [`Engine`], and handles on its jobs |
 //! | [`kinds`] | the tasks that come with it: `shell`, `http`, `sleep`, `noop` |
+//! | [`processes`] | attempts as trees of processes that can always be ended |
 //! | [`steplog`] | what attempts write, one log per attempt |
 //! | [`views`] | what is read of jobs, and never decided on |
 //!
@@ -37,9 +38,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod isolated;
 pub mod job;
 pub mod kinds;
 pub mod log;
+pub mod processes;
 pub mod runtime;
 pub mod steplog;
 pub mod views;

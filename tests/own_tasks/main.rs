@@ -1,6 +1,8 @@
 //! A program with tasks of its own, served as a process: what a shutdown at any moment does to
-//! them, and what bad neighbours among them do to the others.
+//! them, what bad neighbours among them do to the others, and that those with processes of
+//! their own may do to these what they like.
 
+mod apart;
 #[path = "../common/mod.rs"]
 mod common;
 mod isolation;

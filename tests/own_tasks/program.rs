@@ -18,6 +18,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const NOTE: TaskKind<Note, ()> = TaskKind::new("note");
 const PANIC: TaskKind<(), ()> = TaskKind::new("panic");
 const FAIL: TaskKind<(), ()> = TaskKind::new("fail");
+const CRASH: TaskKind<(), ()> = TaskKind::new("crash");
+const HOG: TaskKind<(), ()> = TaskKind::new("hog");
 
 /// What is to be noted, and when.
 #[derive(Deserialize)]
@@ -44,6 +46,19 @@ async fn fail(cx: TaskContext, (): ()) -> TaskResult<()> {
     Err(TaskError::new("no_luck", format!("attempt {} had no luck", cx.attempt().attempt)))
 }
 
+/// Ends its process, which had better be its own.
+async fn crash(_cx: TaskContext, (): ()) -> TaskResult<()> {
+    std::process::abort()
+}
+
+/// Takes memory until there is none, which had better be soon.
+async fn hog(_cx: TaskContext, (): ()) -> TaskResult<()> {
+    let mut taken = Vec::new();
+    loop {
+        taken.push(std::hint::black_box(vec![1_u8; 1 << 20]));
+    }
+}
+
 /// Any load fills the store's cache up to its limit. With a small one, what a server grows by
 /// is what its jobs hold.
 fn with_a_small_cache(engine: Builder) -> Builder {
@@ -52,5 +67,6 @@ fn with_a_small_cache(engine: Builder) -> Builder {
 
 fn main() -> std::process::ExitCode {
     let app = annals::App::new().task(NOTE, note).task(PANIC, panic).task(FAIL, fail);
+    let app = app.task(CRASH, crash).task(HOG, hog);
     app.engine(with_a_small_cache).run()
 }

@@ -114,10 +114,14 @@ fn pools_are_tables_of_the_file() {
         niceness = 19
         [pools.apart]
         slots = 1
+        isolation = 'process'
+        memory = '1GiB'
+        cpu_time = '90s'
     ";
     let settings = layered(text, &[("ANNALS_SLOTS", "4")], &[]).unwrap();
     let cpu = Pool::new("cpu").kinds(["encode", "resize"]).threads(2).niceness(19);
-    assert_eq!(settings.pools, [Pool::new("apart").slots(1), cpu]);
+    let apart = Pool::new("apart").slots(1).isolated().memory(1 << 30);
+    assert_eq!(settings.pools, [apart.cpu_time(Duration::from_secs(90)), cpu]);
     assert_eq!(layered("pools.cpu.slots = 2", &[], &[]).unwrap().pools[0].name(), "cpu");
 }
 
@@ -166,6 +170,13 @@ fn what_the_file_gets_wrong_is_said_with_its_place() {
             "1:19: `pools.cpu.kinds` is a list of texts such as [\"encode\"]",
         ),
         ("pools.cpu.kinds = ['a', 1]", "1:25: `pools.cpu.kinds` is a list of texts"),
+        (
+            "pools.cpu.isolation = 'thread'",
+            "1:23: `pools.cpu.isolation`: \"thread\" is neither `process` nor `none`",
+        ),
+        ("pools.cpu.memory = 5", "1:20: `pools.cpu.memory` is a text such as \"512MiB\""),
+        ("pools.cpu.memory = '5 apples'", "1:20: `pools.cpu.memory`: \"5 apples\" is no size"),
+        ("pools.cpu.cpu_time = 'long'", "1:22: `pools.cpu.cpu_time`: "),
         ("[pool.cpu]", "1:2: there is no setting `pool`; did you mean `pools`?"),
     ];
     for (text, wanted) in cases {

@@ -1,7 +1,7 @@
 //! Edits of a job that is there already: insert, edit, move, retry.
 
 use annals::http::Settings;
-use annals_engine::kinds::shell::Supervisor;
+use annals_engine::kinds::Supervisor;
 use serde_json::{Value, json};
 
 use crate::face::{Answer, Face, ask, at, send};

@@ -1,7 +1,7 @@
 //! Steering jobs: what each command does, what it is refused for, and under which conditions.
 
 use annals::http::Settings;
-use annals_engine::kinds::shell::Supervisor;
+use annals_engine::kinds::Supervisor;
 use serde_json::{Value, json};
 
 use crate::face::{Face, ask, at, send, with};

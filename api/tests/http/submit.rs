@@ -1,7 +1,7 @@
 //! Submissions: plans, workflows, dry runs, batches.
 
 use annals::http::Settings;
-use annals_engine::kinds::shell::Supervisor;
+use annals_engine::kinds::Supervisor;
 
 use serde_json::json;
 

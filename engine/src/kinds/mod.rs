@@ -8,8 +8,10 @@ pub mod http;
 pub mod noop;
 pub mod shell;
 pub mod sleep;
-mod text;
+pub(crate) mod text;
 
 pub use http::{AllowedTarget, BadTarget, Http, HttpSettings};
 pub use noop::Noop;
-pub use shell::{Shell, ShellSettings, Supervisor, isolated_entry};
+pub use shell::{Shell, ShellSettings};
+
+pub use crate::processes::{Supervisor, isolated_entry};

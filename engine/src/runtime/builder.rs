@@ -19,8 +19,9 @@ use super::registry::{Behaviour, Registry, Unfit};
 use super::startup::{Startup, Told};
 use crate::job::LossRule;
 use crate::kinds::http::{Http, HttpSettings};
-use crate::kinds::shell::{Shell, ShellError, ShellSettings, Supervisor};
+use crate::kinds::shell::{Shell, ShellError, ShellSettings};
 use crate::log::{EventLog, Options};
+use crate::processes::Supervisor;
 
 /// Whether jobs run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -271,8 +272,33 @@ impl Builder {
         self
     }
 
-    /// What was registered, and the kinds that every engine has; `shell` makes that one.
+    /// In the process of an attempt of an [isolated](Pool::isolated) pool, runs the attempt and
+    /// ends the process; elsewhere it returns at once. [`Builder::start`] begins with it. A program
+    /// that does much before it starts its engine calls this before that, so that not each attempt
+    /// does it, too.
+    pub fn serve_isolated(&self) {
+        let find = |kind: &str| {
+            let registry = self.all_kinds(|_| Err(ShellError::NoSupervisor)).ok()?;
+            match registry.behaviour(kind) {
+                Some(Behaviour::Run { handler, .. }) => Some(Arc::clone(handler)),
+                _ => None,
+            }
+        };
+        crate::isolated::serve(find);
+    }
+
+    /// What was registered, and the kinds that every engine has, in their pools; `shell` makes
+    /// that one.
     pub(super) fn kinds(
+        &self,
+        shell: impl FnOnce(ShellSettings) -> Result<Shell, ShellError>,
+    ) -> Result<Registry, StartError> {
+        let mut registry = self.all_kinds(shell)?;
+        pool_setup::assign(&self.pools, &mut registry, &self.dir.join("live"))?;
+        Ok(registry)
+    }
+
+    fn all_kinds(
         &self,
         shell: impl FnOnce(ShellSettings) -> Result<Shell, ShellError>,
     ) -> Result<Registry, StartError> {
@@ -294,7 +320,6 @@ impl Builder {
                 return Err(StartError::Kind { kind: "shell".into(), why: error.to_string() });
             }
         }
-        pool_setup::assign(&self.pools, &mut registry)?;
         Ok(registry)
     }
 }

@@ -29,8 +29,9 @@ use super::stats::Counters;
 use super::views::{Progress, Round};
 use super::workers::Workers;
 use crate::job::LossRule;
-use crate::kinds::shell::{Leftover, end_leftovers};
+
 use crate::log::{JobRow, LogError, LogReader, Stopped, Waypoints, Writer, WriterStats};
+use crate::processes::{Leftover, end_leftovers};
 use crate::steplog::StepLogs;
 
 /// How long a start waits for processes that an earlier engine left behind to be gone.

@@ -32,7 +32,7 @@ mod laws;
 mod loads;
 mod lookout;
 mod message;
-mod panics;
+pub(crate) mod panics;
 mod plans;
 mod pool;
 mod pool_setup;

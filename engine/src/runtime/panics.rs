@@ -16,7 +16,7 @@ thread_local! {
 }
 
 /// Has the places of tasks' panics noted; other panics are handled as before.
-pub(super) fn note_places() {
+pub(crate) fn note_places() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
@@ -32,7 +32,7 @@ pub(super) fn note_places() {
 }
 
 /// Runs a piece of a task's code; a panic becomes its message and place.
-pub(super) fn guard<T>(code: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn guard<T>(code: impl FnOnce() -> T) -> Result<T, String> {
     let outer = IN_TASK.replace(true);
     let result = catch_unwind(AssertUnwindSafe(code));
     IN_TASK.set(outer);
@@ -57,17 +57,17 @@ fn message_of(payload: &(dyn Any + Send)) -> String {
 }
 
 /// A future whose panics are caught, also those in its drop.
-pub(super) struct Guarded<'a, T>(Option<Boxed<'a, T>>);
+pub(crate) struct Guarded<'a, T>(Option<Boxed<'a, T>>);
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 impl<'a, T> Guarded<'a, T> {
-    pub(super) fn new(future: Boxed<'a, T>) -> Self {
+    pub(crate) fn new(future: Boxed<'a, T>) -> Self {
         Self(Some(future))
     }
 
     /// Polls on; after a panic the future is gone.
-    pub(super) async fn run(&mut self) -> Result<T, String> {
+    pub(crate) async fn run(&mut self) -> Result<T, String> {
         std::future::poll_fn(|cx| {
             let Some(future) = self.0.as_mut() else {
                 return Poll::Ready(Err("the task has panicked before".into()));
@@ -88,7 +88,7 @@ impl<'a, T> Guarded<'a, T> {
     }
 
     /// Drops the future.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if let Some(future) = self.0.take()
             && let Err(panic) = guard(move || drop(future))
         {

@@ -2,18 +2,26 @@
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use annals_tasks_sdk::{KindName, near};
 
 use super::error::StartError;
-use super::pool::{BUILT_IN, POOLS_MAX, PoolId};
+use super::pool::{BUILT_IN, POOLS_MAX, PoolId, SHELL};
 use super::registry::{Behaviour, Registry};
+use crate::isolated::{Isolated, Limits, Setup};
 
 /// How much less than other threads those of a pool are preferred if nothing else is said. Of a
 /// processor for which one of them competes with a usual one it gets a tenth.
 const NICENESS: i32 = 10;
 /// What the system knows of that which lowers a priority.
 const NICENESSES: RangeInclusive<i32> = 0..=19;
+/// Less memory than a program takes to begin.
+const MEMORY_MIN: u64 = 64 << 20;
+/// Longer is as good as not at all.
+const CPU_TIME_MAX: Duration = Duration::from_hours(366 * 24);
 /// More slots or threads than this are a slip of the pen.
 const MOST: usize = 65_535;
 
@@ -22,7 +30,8 @@ const MOST: usize = 65_535;
 /// Every kind is in one pool: `shell` in the pool `shell`, others in `default`, if no other pool
 /// names them. A task that computes for long without an await blocks its thread; in a pool with
 /// threads of its own it takes nothing from other pools but processor time, and little of that,
-/// because such threads are niced.
+/// because such threads are niced. In a pool that is [isolated](Pool::isolated) each attempt has a
+/// process of its own, and may do to that what it likes.
 ///
 /// ```
 /// use annals_engine::runtime::Pool;
@@ -49,13 +58,34 @@ pub struct Pool {
     slots: Option<usize>,
     threads: Option<usize>,
     niceness: Option<i32>,
+    isolation: Isolation,
+    memory: Option<u64>,
+    cpu_time: Option<Duration>,
+}
+
+/// Where attempts run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Isolation {
+    /// In the engine's process.
+    None,
+    /// Each in one of its own.
+    Process,
 }
 
 impl Pool {
     /// A pool with as many slots as there are cores, on the threads that other tasks run on, too.
     /// Names are such as kinds have.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), kinds: Vec::new(), slots: None, threads: None, niceness: None }
+        Self {
+            name: name.into(),
+            kinds: Vec::new(),
+            slots: None,
+            threads: None,
+            niceness: None,
+            isolation: Isolation::None,
+            memory: None,
+            cpu_time: None,
+        }
     }
 
     /// What it is called.
@@ -83,7 +113,61 @@ impl Pool {
         self
     }
 
-    /// How much less than other threads those of the pool are preferred: from 0, not at all, to
+    /// Has each attempt run in a process of its own, which can always be ended. A segmentation
+    /// fault, an abort, a stack that overflows, `exit`, and memory that runs out are that attempt's
+    /// failure, and nothing else is concerned.
+    ///
+    /// The process is of the same program, called in the same way. It goes from `main` to where the
+    /// program starts an engine; there the attempt runs instead, with what is registered for its
+    /// kind, and the process ends. So whatever `main` does before is done for each attempt;
+    /// [`App`](https://docs.rs/annals/latest/annals/struct.App.html) does nothing, and
+    /// [`Builder::serve_isolated`](super::Builder::serve_isolated) can come first in other
+    /// programs. Those must have called [`isolated_entry`](crate::isolated_entry) at the very
+    /// beginning of `main`, or the start is refused.
+    ///
+    /// ```no_run
+    /// use annals_engine::runtime::Pool;
+    /// use annals_engine::Engine;
+    /// use annals_tasks_sdk::prelude::*;
+    ///
+    /// const PARSE: TaskKind<String, u64> = TaskKind::new("parse");
+    /// async fn parse(_cx: TaskContext, file: String) -> TaskResult<u64> {
+    ///     Ok(std::fs::read(file)?.len() as u64) // or a C library that nobody trusts
+    /// }
+    ///
+    /// fn main() -> Result<(), Box<dyn std::error::Error>> {
+    ///     annals_engine::isolated_entry();
+    ///     let pool = Pool::new("apart").isolated().memory(512 << 20).kinds([PARSE.name()]);
+    ///     let engine = Engine::open("annals-data").task(PARSE, parse).pool(pool);
+    ///     tokio::runtime::Runtime::new()?.block_on(async {
+    ///         let engine = engine.start().await?;
+    ///         // ...
+    ///         engine.shutdown().await?;
+    ///         Ok(())
+    ///     })
+    /// }
+    /// ```
+    pub fn isolated(mut self) -> Self {
+        self.isolation = Isolation::Process;
+        self
+    }
+
+    /// How many bytes of memory each process of an isolated attempt may have: what it writes to,
+    /// its own and that of its threads' stacks; not what it maps from files. Without it, as much
+    /// as there is.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = Some(bytes);
+        self
+    }
+
+    /// How much processor time each process of an isolated attempt may use, rounded up to seconds.
+    /// Without it, as much as it wants.
+    pub fn cpu_time(mut self, limit: Duration) -> Self {
+        self.cpu_time = Some(limit);
+        self
+    }
+
+    /// How much less than others its threads or its processes are preferred: from 0, not at all, to
     /// 19; 10 if nothing is said.
     pub fn niceness(mut self, niceness: i32) -> Self {
         self.niceness = Some(niceness);
@@ -102,6 +186,13 @@ impl Pool {
         self.threads.map(|count| OwnThreads { count, niceness })
     }
 
+    /// What its attempts are held to, where they are isolated.
+    fn limits(&self) -> Option<Limits> {
+        let niceness = self.niceness.unwrap_or(NICENESS);
+        let limits = Limits { memory: self.memory, cpu_time: self.cpu_time, niceness };
+        (self.isolation == Isolation::Process).then_some(limits)
+    }
+
     /// What is wrong with it, whatever else there is.
     fn fault(&self) -> Option<String> {
         if let Err(error) = KindName::new(&self.name) {
@@ -115,13 +206,32 @@ impl Pool {
                 return Some(format!("it cannot have {count} {what}, but from 1 to {MOST}"));
             }
         }
-        let niceness = self.niceness?;
-        if !NICENESSES.contains(&niceness) {
+        if let Some(niceness) = self.niceness.filter(|niceness| !NICENESSES.contains(niceness)) {
             return Some(format!("its niceness of {niceness} is not between 0 and 19"));
         }
-        let without = "it has a niceness and no threads of its own, which it would be of: say \
-                       how many threads it has";
-        self.threads.is_none().then(|| without.into())
+        self.misfit().map(Into::into)
+    }
+
+    /// What does not go together.
+    fn misfit(&self) -> Option<&'static str> {
+        let is_isolated = self.isolation == Isolation::Process;
+        let has_limits = self.memory.is_some() || self.cpu_time.is_some();
+        if is_isolated && self.threads.is_some() {
+            return Some("its tasks run in processes, so threads of its own would do nothing");
+        }
+        if !is_isolated && has_limits {
+            return Some("it limits memory or processor time, which only an isolated pool can");
+        }
+        if self.memory.is_some_and(|bytes| bytes < MEMORY_MIN) {
+            return Some("no process can begin with less than 64 MiB of memory");
+        }
+        if self.cpu_time.is_some_and(|time| time.is_zero() || time > CPU_TIME_MAX) {
+            return Some("its processor time is not between a second and a year");
+        }
+        let is_niced = self.niceness.is_some() && !is_isolated && self.threads.is_none();
+        is_niced.then_some(
+            "it has a niceness, and neither threads of its own nor processes that it would be of",
+        )
     }
 }
 
@@ -137,8 +247,12 @@ pub(super) fn numbered(pools: &[Pool]) -> impl Iterator<Item = (PoolId, &Pool)> 
     (BUILT_IN.len()..).map(PoolId).zip(pools)
 }
 
-/// Has the kinds that pools name run in them.
-pub(super) fn assign(pools: &[Pool], registry: &mut Registry) -> Result<(), StartError> {
+/// Has the kinds that pools name run in them. Records of processes are kept in the folder `live`.
+pub(super) fn assign(
+    pools: &[Pool],
+    registry: &mut Registry,
+    live: &Path,
+) -> Result<(), StartError> {
     let most = POOLS_MAX - BUILT_IN.len();
     if pools.len() > most {
         return Err(StartError::Limit { name: "pools", limit: pools.len(), most });
@@ -152,22 +266,36 @@ pub(super) fn assign(pools: &[Pool], registry: &mut Registry) -> Result<(), Star
         if pools[..place].iter().any(|other| other.name == pool.name) {
             return Err(bad("there are two of that name".into()));
         }
+        let setup = pool.limits().map(|limits| Setup::new(live, limits)).transpose();
+        let setup = setup.map_err(|error| bad(error.to_string()))?;
         for kind in &pool.kinds {
             let before = claimed.insert(kind, &pool.name);
             if let Some(other) = before.filter(|other| *other != pool.name) {
                 return Err(bad(format!("pool {other:?} has its kind `{kind}` already")));
             }
-            put(id, kind, registry).map_err(bad)?;
+            if before.is_none() {
+                put((id, setup.as_ref()), kind, registry).map_err(bad)?;
+            }
         }
     }
     Ok(())
 }
 
 /// Has a kind run in a pool. Fails with a sentence.
-fn put(id: PoolId, kind: &str, registry: &mut Registry) -> Result<(), String> {
+fn put(
+    (id, setup): (PoolId, Option<&Setup>),
+    kind: &str,
+    registry: &mut Registry,
+) -> Result<(), String> {
     match registry.behaviour_mut(kind) {
-        Some(Behaviour::Run { pool, .. }) => {
+        Some(Behaviour::Run { pool: SHELL, .. }) if setup.is_some() => {
+            Err(format!("its kind `{kind}` runs in processes anyway; no pool isolates it"))
+        }
+        Some(Behaviour::Run { handler, pool }) => {
             *pool = id;
+            if let Some(setup) = setup {
+                *handler = Arc::new(Isolated::new(kind, Arc::clone(handler), setup.clone()));
+            }
             Ok(())
         }
         Some(Behaviour::Sleep) => {
@@ -182,9 +310,7 @@ fn put(id: PoolId, kind: &str, registry: &mut Registry) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use super::super::pool::{DEFAULT, SHELL};
+    use super::super::pool::DEFAULT;
     use super::*;
     use crate::kinds::noop::Noop;
 
@@ -209,7 +335,7 @@ mod tests {
     fn kinds_run_in_the_pools_that_name_them() {
         let pools = [Pool::new("a").kinds(["noop"]), Pool::new("b").kinds(["shell"]).threads(3)];
         let mut registry = registry();
-        assign(&pools, &mut registry).unwrap();
+        assign(&pools, &mut registry, Path::new("live")).unwrap();
         let found = ["encode", "noop", "shell"].map(|kind| pool_of(&registry, kind));
         assert_eq!(found, [DEFAULT, PoolId(3), PoolId(4)]);
         assert_eq!(pools[1].slot_count(), 3, "a slot for each thread");
@@ -229,14 +355,19 @@ mod tests {
             (vec![cpu().slots(0)], "it cannot have 0 slots, but from 1 to 65535"),
             (vec![cpu().threads(70_000)], "it cannot have 70000 threads"),
             (vec![cpu().threads(1).niceness(20)], "niceness of 20 is not between 0 and 19"),
-            (vec![cpu().niceness(5)], "no threads of its own"),
+            (vec![cpu().niceness(5)], "neither threads of its own nor processes"),
+            (vec![cpu().memory(1 << 30)], "which only an isolated pool can"),
+            (vec![cpu().isolated().threads(1)], "threads of its own would do nothing"),
+            (vec![cpu().isolated().memory(1 << 20)], "less than 64 MiB of memory"),
+            (vec![cpu().isolated().cpu_time(Duration::ZERO)], "between a second and a year"),
+            (vec![cpu().isolated()], "needs to call annals::isolated_entry() first in main"),
         ];
         for (pools, wanted) in cases {
-            let found = assign(&pools, &mut registry()).unwrap_err().to_string();
+            let found = assign(&pools, &mut registry(), Path::new("live")).unwrap_err().to_string();
             assert!(found.starts_with("pool \"") && found.contains(wanted), "{found}");
         }
         let many: Vec<Pool> = (0..30).map(|n| Pool::new(format!("p{n}"))).collect();
-        let found = assign(&many, &mut registry()).unwrap_err();
+        let found = assign(&many, &mut registry(), Path::new("live")).unwrap_err();
         assert!(matches!(found, StartError::Limit { name: "pools", most: 29, .. }), "{found}");
     }
 }

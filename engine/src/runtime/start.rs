@@ -34,6 +34,11 @@ impl Builder {
     /// Everything that recovery records is durable when this returns. To be called within a
     /// Tokio runtime; attempts run on one of the engine's own.
     pub async fn start(self) -> Result<Engine, StartError> {
+        if crate::isolated::is_one() {
+            // On a thread of its own, because a runtime cannot wait for another.
+            std::thread::spawn(move || self.serve_isolated());
+            return std::future::pending().await;
+        }
         self.check_itself()?;
         let told = self.told.clone();
         let engine = tokio::task::spawn_blocking(move || self.start_threads()).await;

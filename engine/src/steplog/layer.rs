@@ -17,7 +17,7 @@ use super::AttemptLog;
 use super::write::Shared;
 
 /// The name of the span that an attempt runs in.
-const SPAN: &str = "attempt";
+pub(crate) const SPAN: &str = "attempt";
 
 type Key = (JobId, TaskId, u32);
 
@@ -87,12 +87,17 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for StepLogLayer {
         let Some(mut scope) = context.event_scope(event) else { return };
         let log = scope.find_map(|span| span.extensions().get::<AttemptLog>().cloned());
         let Some(log) = log else { return };
-        let metadata = event.metadata();
-        let mut text = format!("{:>5} {}:", metadata.level(), metadata.target());
-        event.record(&mut EventFields(&mut text));
-        text.push('\n');
-        log.write(Stream::Stderr, text.as_bytes());
+        log.write(Stream::Stderr, line_of(event).as_bytes());
     }
+}
+
+/// An event as a line of standard error.
+pub(crate) fn line_of(event: &Event<'_>) -> String {
+    let metadata = event.metadata();
+    let mut text = format!("{:>5} {}:", metadata.level(), metadata.target());
+    event.record(&mut EventFields(&mut text));
+    text.push('\n');
+    text
 }
 
 /// The fields of an attempt's span, whatever the type that they were recorded as.

@@ -40,7 +40,7 @@ use growth::{Growth, Watch};
 
 pub use entries::Entries;
 pub use follow::Follower;
-pub(crate) use layer::is_watched;
+pub(crate) use layer::{SPAN, is_watched, line_of};
 pub use layer::{StepLogLayer, layer};
 pub use read::{Entry, Extent, Part, Raw};
 pub use write::AttemptLog;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use annals_engine::kinds::shell::end_leftovers;
+use annals_engine::processes::end_leftovers;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 

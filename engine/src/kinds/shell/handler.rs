@@ -12,14 +12,12 @@ use async_trait::async_trait;
 
 use super::super::fields::References;
 use super::account::{self, Account};
-use super::cgroup;
-use super::child::Child;
 use super::folder::{self, Folder};
 use super::input::{self, Input, OutputFrom, Run};
-use super::leftovers;
 use super::outcome::{Outcome, spawn_failed};
-use super::wire::Spec;
-use super::{Supervisor, can_supervise};
+use crate::processes::{
+    Child, Inherit, Spec, Supervisor, THIS_PROGRAM, can_supervise, cgroups, record_name,
+};
 
 /// Where the kind keeps its files, and its limits.
 #[derive(Debug, Clone)]
@@ -28,7 +26,7 @@ pub struct ShellSettings {
     /// The parent of the jobs' folders.
     pub work: PathBuf,
     /// The folder of the records of live attempts; see
-    /// [`end_leftovers`](super::end_leftovers).
+    /// [`end_leftovers`](crate::processes::end_leftovers).
     pub live: PathBuf,
     /// Which program supervises attempts.
     pub supervisor: Supervisor,
@@ -91,15 +89,14 @@ impl Shell {
         // The mode lets the users that scripts run as pass through to their job's folder.
         shell.settings.work = prepare(&shell.settings.work, 0o711)?;
         shell.settings.live = prepare(&shell.settings.live, 0o700)?;
-        shell.cgroups = cgroup::place();
+        shell.cgroups = cgroups();
         Ok(shell)
     }
 
     /// The same without its folders: it can look at inputs, and run none.
     pub(crate) fn unprepared(settings: ShellSettings) -> Result<Self, ShellError> {
         let program = match &settings.supervisor {
-            // What runs now, even where its file has been replaced since.
-            Supervisor::ThisProgram if can_supervise() => PathBuf::from("/proc/self/exe"),
+            Supervisor::ThisProgram if can_supervise() => PathBuf::from(THIS_PROGRAM),
             Supervisor::ThisProgram => return Err(ShellError::NoSupervisor),
             Supervisor::Program(program) if program.is_file() => program.clone(),
             Supervisor::Program(program) => return Err(ShellError::NoProgram(program.clone())),
@@ -130,11 +127,12 @@ impl Shell {
             Run::Argv(argv) => argv.clone(),
         };
         let attempt = cx.attempt();
-        let record = leftovers::file_name(attempt.job, attempt.number, attempt.attempt);
+        let record = record_name(attempt.job, attempt.number, attempt.attempt);
         let spec = Spec {
             unless,
             argv,
-            inherit: inherited(input, account.as_ref()),
+            name: None,
+            inherit: Inherit::These(inherited(input, account.as_ref())),
             env: environment(cx, input, &folder),
             fallback: fallback(account.as_ref()),
             cwd: folder.work.join(input.cwd.as_deref().unwrap_or("")),
@@ -162,7 +160,7 @@ impl Handler for Shell {
             OutputFrom::Stdout => usize::try_from(output_max).unwrap_or(usize::MAX),
             OutputFrom::File => 0,
         };
-        let child = Child { program: &self.program, spec: &spec, cx: &cx, stdout_max };
+        let child = Child { program: &self.program, spec: &spec, cx: &cx, stdout_max, ties: None };
         let kept = child.run().await;
         let kept = kept.map_err(|error| {
             folder.discard();

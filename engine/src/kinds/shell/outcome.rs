@@ -2,11 +2,9 @@
 
 use annals_tasks_sdk::{Done, Exit, Payload, TaskContext, TaskError, TaskResult};
 
-use super::child::Kept;
 use super::folder::Written;
 use super::input::{Input, OutputFrom};
-use super::signal;
-use super::wire::Report;
+use crate::processes::{Kept, Report, known_signal, signal_name};
 
 /// What the judgement rests on besides the supervisor's report.
 pub(super) struct Outcome<'a> {
@@ -20,7 +18,7 @@ impl Outcome<'_> {
     pub(super) fn judge(self, cx: &TaskContext, kept: Kept) -> TaskResult<Done> {
         match kept.report {
             Some(Report::Ended { code, signal, asked }) => {
-                let exit = Exit { code, signal: signal.map(signal::name) };
+                let exit = Exit { code, signal: signal.map(signal_name) };
                 self.ended(exit, asked, &kept)
             }
             Some(Report::AlreadyDone) => Ok(Done {
@@ -96,7 +94,7 @@ fn failure(exit: &Exit, excerpt: &str) -> TaskError {
         (None, code) => {
             let code = code.unwrap_or(-1);
             // Shells report so what happened to a program that they ran.
-            let hint = signal::known(code - 128);
+            let hint = known_signal(code - 128);
             let hint = hint.map_or_else(String::new, |name| format!(" (as after {name})"));
             let message = format!("exit code {code}{hint}");
             TaskError::new("exit_status", with_excerpt(&message, excerpt))

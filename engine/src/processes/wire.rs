@@ -1,7 +1,8 @@
 //! What the engine and a supervisor say to each other: one JSON line each.
 //!
-//! The engine sends a [`Spec`] and then [orders](Order); the supervisor sends [reports](Report).
-//! Both are the same binary, so the lines need no version.
+//! The engine sends a [`Spec`], with which a descriptor may come that is to be the program's
+//! standard input, and then [orders](Order); the supervisor sends [reports](Report). Both are the
+//! same binary, so the lines need no version.
 
 use std::path::PathBuf;
 
@@ -9,41 +10,52 @@ use serde::{Deserialize, Serialize};
 
 /// The hidden first argument that makes a program with
 /// [`isolated_entry`](super::isolated_entry) a supervisor.
-pub(super) const SUPERVISE: &str = "--annals-supervise";
+pub(crate) const SUPERVISE: &str = "--annals-supervise";
 
 /// The variable that marks every process of an attempt: its value is a path that no other
 /// attempt of any data folder on this machine has.
-pub(super) const MARKER: &str = "ANNALS_OUTPUT";
+pub(crate) const MARKER: &str = "ANNALS_OUTPUT";
 
 /// What a supervisor is to run.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Spec {
+pub(crate) struct Spec {
     /// Runs first; the attempt is done if it succeeds.
-    pub(super) unless: Option<Vec<String>>,
+    pub(crate) unless: Option<Vec<String>>,
     /// The program and its arguments.
-    pub(super) argv: Vec<String>,
-    /// Variables to take over from the engine where they are set there.
-    pub(super) inherit: Vec<String>,
+    pub(crate) argv: Vec<String>,
+    /// What the program is told that it is called, where that is not its path.
+    pub(crate) name: Option<String>,
+    /// What to take over from the environment of the engine.
+    pub(crate) inherit: Inherit,
     /// Variables to set, or to leave out.
-    pub(super) env: Vec<(String, Option<String>)>,
+    pub(crate) env: Vec<(String, Option<String>)>,
     /// Variables to set where nothing above did.
-    pub(super) fallback: Vec<(String, String)>,
+    pub(crate) fallback: Vec<(String, String)>,
     /// Where to run.
-    pub(super) cwd: PathBuf,
+    pub(crate) cwd: PathBuf,
     /// As whom to run: user and group.
-    pub(super) user: Option<(u32, u32)>,
+    pub(crate) user: Option<(u32, u32)>,
     /// Where to leave the record of the live attempt.
-    pub(super) live: PathBuf,
+    pub(crate) live: PathBuf,
     /// The value of the [`MARKER`].
-    pub(super) marker: PathBuf,
+    pub(crate) marker: PathBuf,
     /// Where to make a cgroup for the attempt.
-    pub(super) cgroups: Option<PathBuf>,
+    pub(crate) cgroups: Option<PathBuf>,
+}
+
+/// What is taken over from an environment.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Inherit {
+    /// Nothing but these variables, where they are set.
+    These(Vec<String>),
+    /// All of it.
+    Everything,
 }
 
 /// What the engine asks for while a supervisor runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// Ask everything to end.
     Terminate,
     /// End everything.
@@ -54,7 +66,7 @@ pub(super) enum Order {
 /// attempt lives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Report {
+pub(crate) enum Report {
     /// The main process ended, by itself or after it was asked to.
     Ended {
         /// Its exit code, where it exited.

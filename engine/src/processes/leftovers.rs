@@ -94,7 +94,7 @@ fn read(entry: &Path) -> io::Result<Option<Record>> {
 }
 
 /// The file name of a record.
-pub(super) fn file_name(job: JobId, number: u32, attempt: u32) -> String {
+pub(crate) fn file_name(job: JobId, number: u32, attempt: u32) -> String {
     format!("{job}.{number}.{attempt}")
 }
 
@@ -133,7 +133,7 @@ fn wait_while_locked(path: &Path, until: Instant) -> io::Result<()> {
 
 /// Kills a supervisor and what it supervises, until nothing is left or the deadline has passed.
 /// Gives how many processes were ended and which are left.
-pub(super) fn end(supervised: &Supervised, deadline: Instant) -> (usize, Vec<i32>) {
+pub(crate) fn end(supervised: &Supervised, deadline: Instant) -> (usize, Vec<i32>) {
     let cgroup = supervised.cgroup.as_deref();
     let mut killed = BTreeSet::new();
     let mut pause = Duration::from_millis(1);

@@ -6,7 +6,7 @@
 //! Nothing here uses threads or an asynchronous runtime, because it starts once per attempt.
 
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -19,15 +19,16 @@ use rustix::process::{
 };
 
 use super::cgroup;
+use super::descriptor;
 use super::live;
 use super::tree::{self, Stat};
-use super::wire::{Order, Report, Spec};
+use super::wire::{Inherit, Order, Report, Spec};
 
 /// What is still there this long after it was killed is reported.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 /// Supervises one attempt; gives the exit code of the process.
-pub(super) fn main() -> i32 {
+pub(crate) fn main() -> i32 {
     let Ok(socket) = io::stdin().as_fd().try_clone_to_owned() else { return 2 };
     let supervised = std::panic::catch_unwind(|| supervise(socket.into()));
     if matches!(supervised, Ok(Ok(()))) {
@@ -45,7 +46,7 @@ fn supervise(socket: UnixStream) -> io::Result<()> {
     // Descriptors that the engine itself was started with are none of the attempt's business.
     close_fds::set_fds_cloexec(3, &[]);
     let children = signals()?;
-    let mut orders = Orders { socket, received: Vec::new(), ended: false };
+    let mut orders = Orders { socket, received: Vec::new(), input: None, ended: false };
     let Some(spec) = orders.first_line()? else { return Ok(()) };
     let spec: Spec = serde_json::from_slice(&spec)?;
     // The record comes first: what runs without one could not be found after a crash.
@@ -97,7 +98,7 @@ impl Supervisor {
             return Report::NotBegun;
         }
         if let Some(unless) = &spec.unless {
-            match self.phase(spec, unless) {
+            match self.phase(spec, unless, None) {
                 Err(message) => return Report::Failed { message },
                 Ok(status) if status.exit_status() == Some(0) && !self.asked => {
                     return Report::AlreadyDone;
@@ -108,7 +109,8 @@ impl Supervisor {
         if self.is_stopped() {
             return Report::NotBegun;
         }
-        match self.phase(spec, &spec.argv) {
+        let input = self.orders.input.take();
+        match self.phase(spec, &spec.argv, input) {
             Err(message) => Report::Failed { message },
             Ok(status) => Report::Ended {
                 code: status.exit_status(),
@@ -125,8 +127,13 @@ impl Supervisor {
     }
 
     /// Runs one program to its end, and ends whatever it leaves behind.
-    fn phase(&mut self, spec: &Spec, argv: &[String]) -> Result<WaitStatus, String> {
-        let main = start(spec, argv)?;
+    fn phase(
+        &mut self,
+        spec: &Spec,
+        argv: &[String],
+        input: Option<OwnedFd>,
+    ) -> Result<WaitStatus, String> {
+        let main = start(spec, argv, input)?;
         let mut ended = None;
         loop {
             let children_left = reap(main, &mut ended);
@@ -216,12 +223,16 @@ fn reap(main: Pid, ended: &mut Option<WaitStatus>) -> bool {
     }
 }
 
-fn start(spec: &Spec, argv: &[String]) -> Result<Pid, String> {
+fn start(spec: &Spec, argv: &[String], input: Option<OwnedFd>) -> Result<Pid, String> {
     let Some((program, arguments)) = argv.split_first() else {
         return Err("there is no program to start".to_owned());
     };
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(&spec.cwd).stdin(Stdio::null()).process_group(0);
+    command.args(arguments).current_dir(&spec.cwd).process_group(0);
+    command.stdin(input.map_or_else(Stdio::null, Stdio::from));
+    if let Some(name) = &spec.name {
+        command.arg0(name);
+    }
     environment(spec, &mut command);
     if let Some((user, group)) = spec.user {
         command.uid(user).gid(group);
@@ -235,11 +246,10 @@ fn start(spec: &Spec, argv: &[String]) -> Result<Pid, String> {
 }
 
 fn environment(spec: &Spec, command: &mut Command) {
-    command.env_clear().envs(spec.fallback.iter().map(|(name, value)| (name, value)));
-    for name in &spec.inherit {
-        if let Some(value) = std::env::var_os(name) {
-            command.env(name, value);
-        }
+    if let Inherit::These(names) = &spec.inherit {
+        command.env_clear().envs(spec.fallback.iter().map(|(name, value)| (name, value)));
+        let set = names.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        command.envs(set);
     }
     for (name, value) in &spec.env {
         match value {
@@ -253,6 +263,8 @@ fn environment(spec: &Spec, command: &mut Command) {
 struct Orders {
     socket: UnixStream,
     received: Vec<u8>,
+    /// The descriptor that came along.
+    input: Option<OwnedFd>,
     /// Whether the engine is gone.
     ended: bool,
 }
@@ -275,7 +287,7 @@ impl Orders {
     /// Takes what is there.
     fn receive(&mut self) {
         let mut buffer = [0; 16 * 1024];
-        match self.socket.read(&mut buffer) {
+        match descriptor::receive(&self.socket, &mut buffer, &mut self.input) {
             Ok(0) => self.ended = true,
             Ok(count) => self.received.extend_from_slice(&buffer[..count]),
             Err(error) => {

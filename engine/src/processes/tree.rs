@@ -8,22 +8,22 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// What `/proc/PID/stat` says about a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stat {
+pub(crate) struct Stat {
     /// A letter; `Z` and `X` are dead.
-    pub(super) state: u8,
+    pub(crate) state: u8,
     /// Its parent.
-    pub(super) parent: i32,
+    pub(crate) parent: i32,
     /// Its process group.
-    pub(super) group: i32,
+    pub(crate) group: i32,
     /// Its session.
-    pub(super) session: i32,
+    pub(crate) session: i32,
     /// When it started, in clock ticks since the machine did.
-    pub(super) start: u64,
+    pub(crate) start: u64,
 }
 
 impl Stat {
     /// Reads the line of one process; `None` where it is gone.
-    pub(super) fn of(pid: i32) -> Option<Self> {
+    pub(crate) fn of(pid: i32) -> Option<Self> {
         Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
@@ -43,13 +43,13 @@ impl Stat {
     }
 
     /// Whether it still runs; a zombie does not.
-    pub(super) fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         !matches!(self.state, b'Z' | b'X' | b'x')
     }
 }
 
 /// Every process id there is.
-pub(super) fn all() -> Vec<i32> {
+pub(crate) fn all() -> Vec<i32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
     entries.flatten().filter_map(number).collect()
@@ -57,13 +57,13 @@ pub(super) fn all() -> Vec<i32> {
 
 /// The processes below this one. Those that fork or end meanwhile may be missed, so callers
 /// look again until there is nothing to find.
-pub(super) fn descendants() -> Vec<i32> {
+pub(crate) fn descendants() -> Vec<i32> {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     descendants_of(own)
 }
 
 /// The processes below `root`, parents before children.
-pub(super) fn descendants_of(root: i32) -> Vec<i32> {
+pub(crate) fn descendants_of(root: i32) -> Vec<i32> {
     if !Path::new("/proc/thread-self/children").exists() {
         return descendants_by_scan(root);
     }
@@ -103,7 +103,7 @@ fn descendants_by_scan(root: i32) -> Vec<i32> {
 }
 
 /// Sends a signal; that a process is gone is no matter.
-pub(super) fn send(pid: i32, signal: Signal) {
+pub(crate) fn send(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid).filter(|_| pid > 1) {
         let _ = kill_process(pid, signal);
     }
@@ -111,7 +111,7 @@ pub(super) fn send(pid: i32, signal: Signal) {
 
 /// Kills everything that `find` finds. All are stopped before any is killed, because one that
 /// runs could fork while its siblings are counted.
-pub(super) fn kill_all(find: impl Fn() -> Vec<i32>) {
+pub(crate) fn kill_all(find: impl Fn() -> Vec<i32>) {
     const ROUNDS: usize = 64;
     let mut stopped: HashSet<i32> = HashSet::new();
     for _ in 0..ROUNDS {

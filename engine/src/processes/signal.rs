@@ -36,11 +36,11 @@ const NAMES: [(Signal, &str); 30] = [
 ];
 
 /// The name of a signal; those without one are called by their number.
-pub(super) fn name(number: i32) -> Box<str> {
+pub(crate) fn name(number: i32) -> Box<str> {
     known(number).map_or_else(|| format!("SIG{number}").into(), Into::into)
 }
 
 /// The name of a signal that has one.
-pub(super) fn known(number: i32) -> Option<&'static str> {
+pub(crate) fn known(number: i32) -> Option<&'static str> {
     NAMES.iter().find(|(signal, _)| signal.as_raw() == number).map(|(_, name)| *name)
 }

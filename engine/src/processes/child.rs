@@ -19,6 +19,7 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::descriptor;
 use super::excerpt::Excerpt;
 use super::leftovers;
 use super::live::{Record, Supervised};
@@ -38,30 +39,39 @@ const OVERDUE: Duration = Duration::from_secs(3);
 const SWEEP: Duration = Duration::from_secs(2);
 
 /// What is kept of an attempt's output besides its log.
-pub(super) struct Kept {
+pub(crate) struct Kept {
     /// The last word of the supervisor; `None` where it died.
-    pub(super) report: Option<Report>,
+    pub(crate) report: Option<Report>,
     /// Whether all that a supervisor left behind was ended, not only what could be found.
-    pub(super) ended_all: bool,
+    pub(crate) ended_all: bool,
     /// The last lines.
-    pub(super) excerpt: String,
+    pub(crate) excerpt: String,
     /// Standard output as far as it was asked for; `None` where it was too long.
-    pub(super) stdout: Option<Vec<u8>>,
+    pub(crate) stdout: Option<Vec<u8>>,
+}
+
+/// What ties an attempt to the engine that knows the engine, and is no script.
+pub(crate) struct Ties<'a> {
+    /// Its standard input. It is told there when to stop, and not by a signal.
+    pub(crate) input: Option<OwnedFd>,
+    /// Has it killed, as the end of the grace does.
+    pub(crate) kill: &'a CancellationToken,
 }
 
 /// One attempt to be supervised.
-pub(super) struct Child<'a> {
-    pub(super) program: &'a Path,
-    pub(super) spec: &'a Spec,
-    pub(super) cx: &'a TaskContext,
+pub(crate) struct Child<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) spec: &'a Spec,
+    pub(crate) cx: &'a TaskContext,
     /// How much of standard output to keep.
-    pub(super) stdout_max: usize,
+    pub(crate) stdout_max: usize,
+    pub(crate) ties: Option<Ties<'a>>,
 }
 
 impl Child<'_> {
     /// Runs the attempt; when this returns nothing of it lives.
-    pub(super) async fn run(self) -> io::Result<Kept> {
-        let (mut child, socket) = self.start()?;
+    pub(crate) async fn run(mut self) -> io::Result<Kept> {
+        let (mut child, socket, rest) = self.start()?;
         let pipe = || io::Error::other("the supervisor has no pipes");
         let stdout = child.stdout.take().ok_or_else(pipe)?;
         let stderr = child.stderr.take().ok_or_else(pipe)?;
@@ -69,7 +79,7 @@ impl Child<'_> {
         let excerpt = Mutex::new(Excerpt::default());
         let mut kept = Some(Vec::new());
         let talk = async {
-            let report = self.talk(socket).await;
+            let report = self.talk(socket, &rest).await;
             let ended_all = report.is_some() || self.sweep(child.id()).await;
             over.cancel();
             (report, ended_all)
@@ -94,7 +104,8 @@ impl Child<'_> {
         Ok(Kept { report, ended_all, excerpt, stdout: kept })
     }
 
-    fn start(&self) -> io::Result<(tokio::process::Child, UnixStream)> {
+    /// Starts the supervisor. Gives what it has not been sent yet of what it is to run.
+    fn start(&mut self) -> io::Result<(tokio::process::Child, UnixStream, Vec<u8>)> {
         let (ours, theirs) = BlockingStream::pair()?;
         ours.set_nonblocking(true)?;
         let mut command = Command::new(self.program);
@@ -103,14 +114,20 @@ impl Child<'_> {
         let child = command.spawn()?;
         // The command holds the supervisor's end; while it does, its death would go unnoticed.
         drop(command);
-        Ok((child, UnixStream::from_std(ours)?))
+        let mut spec = line(self.spec)?;
+        if let Some(input) = self.ties.as_mut().and_then(|ties| ties.input.take()) {
+            let sent = descriptor::send(&ours, &spec, input)?;
+            spec.drain(..sent);
+        }
+        Ok((child, UnixStream::from_std(ours)?, spec))
     }
 
     /// Gives the last word of the supervisor; `None` where it died or cannot do its work.
-    async fn talk(&self, socket: UnixStream) -> Option<Report> {
+    async fn talk(&self, socket: UnixStream, rest: &[u8]) -> Option<Report> {
         let (reader, mut writer) = socket.into_split();
         let mut lines = BufReader::new(reader).lines();
-        send(&mut writer, self.spec).await;
+        // A supervisor that is gone is noticed by who reads.
+        let _ = writer.write_all(rest).await;
         let (mut asked, mut killed, mut overdue) = (false, false, None);
         loop {
             // All three may be dropped half-way: a line that was read in part stays in `lines`.
@@ -124,17 +141,30 @@ impl Child<'_> {
                 },
                 () = self.cx.cancelled(), if !asked => {
                     asked = true;
-                    send(&mut writer, &Order::Terminate).await;
+                    if self.ties.is_none() {
+                        send(&mut writer, Order::Terminate).await;
+                    }
                 }
-                () = self.cx.grace_over(), if !killed => {
+                () = self.is_to_die(), if !killed => {
                     killed = true;
                     overdue = Some(Instant::now() + OVERDUE);
-                    send(&mut writer, &Order::Kill).await;
+                    send(&mut writer, Order::Kill).await;
                 }
                 () = sleep_until(overdue.unwrap_or_else(Instant::now)), if overdue.is_some() => {
                     return None;
                 }
             }
+        }
+    }
+
+    /// Resolves when nothing of the attempt is to live on.
+    async fn is_to_die(&self) {
+        match &self.ties {
+            None => self.cx.grace_over().await,
+            Some(ties) => tokio::select! {
+                () = self.cx.grace_over() => {}
+                () = ties.kill.cancelled() => {}
+            },
         }
     }
 
@@ -181,9 +211,14 @@ async fn next(lines: &mut tokio::io::Lines<BufReader<OwnedReadHalf>>) -> Option<
     serde_json::from_str(&line).ok()
 }
 
-async fn send<T: serde::Serialize>(writer: &mut OwnedWriteHalf, value: &T) {
-    let Ok(mut line) = serde_json::to_vec(value) else { return };
+fn line<T: serde::Serialize>(value: &T) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
+    Ok(line)
+}
+
+async fn send(writer: &mut OwnedWriteHalf, order: Order) {
+    let Ok(line) = line(&order) else { return };
     // A supervisor that is gone is noticed by who reads.
     let _ = writer.write_all(&line).await;
 }

@@ -2,17 +2,17 @@
 
 use std::collections::VecDeque;
 
-use super::super::text::printable;
+use crate::kinds::text::printable;
 
 const BYTES_MAX: usize = 2 * 1024;
 const LINES_MAX: usize = 10;
 
 /// Keeps the end of what passes by.
 #[derive(Default)]
-pub(super) struct Excerpt(VecDeque<u8>);
+pub(crate) struct Excerpt(VecDeque<u8>);
 
 impl Excerpt {
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         let kept = &bytes[bytes.len().saturating_sub(BYTES_MAX)..];
         let excess = (self.0.len() + kept.len()).saturating_sub(BYTES_MAX);
         self.0.drain(..excess);
@@ -20,7 +20,7 @@ impl Excerpt {
     }
 
     /// The last lines as text that every store and terminal can take.
-    pub(super) fn lines(&self) -> String {
+    pub(crate) fn lines(&self) -> String {
         let (one, other) = self.0.as_slices();
         let bytes = [one, other].concat();
         let cut = bytes.len() == BYTES_MAX;

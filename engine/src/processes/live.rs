@@ -14,13 +14,13 @@ use super::wire::Spec;
 /// Which folder this is, whatever its path: the device and the number in it. It stays when the
 /// folder is moved, and a copy has another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     device: u64,
     inode: u64,
 }
 
 impl Identity {
-    pub(super) fn of(folder: &Path) -> io::Result<Self> {
+    pub(crate) fn of(folder: &Path) -> io::Result<Self> {
         let metadata = fs::metadata(folder)?;
         Ok(Self { device: metadata.dev(), inode: metadata.ino() })
     }
@@ -28,20 +28,20 @@ impl Identity {
 
 /// Who supervises an attempt, said so that no other process can be mistaken for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Supervised {
+pub(crate) struct Supervised {
     /// The supervisor's process id, and the session of what it started.
-    pub(super) pid: i32,
+    pub(crate) pid: i32,
     /// When it started, in clock ticks since the machine did.
-    pub(super) start: u64,
+    pub(crate) start: u64,
     /// The value of the marker in the environment of what it started.
-    pub(super) marker: PathBuf,
+    pub(crate) marker: PathBuf,
     /// The cgroup of all this, which is not there where it could not be made.
-    pub(super) cgroup: Option<PathBuf>,
+    pub(crate) cgroup: Option<PathBuf>,
 }
 
 impl Supervised {
     /// What the process `pid` supervises; `None` where it is gone.
-    pub(super) fn by(pid: i32, spec: &Spec) -> Option<Self> {
+    pub(crate) fn by(pid: i32, spec: &Spec) -> Option<Self> {
         let start = Stat::of(pid)?.start;
         // The name is of this process alone, so it can be told before the cgroup is made.
         let cgroup = spec.cgroups.as_ref().map(|all| all.join(format!("annals-{pid}-{start}")));
@@ -49,40 +49,40 @@ impl Supervised {
     }
 
     /// Whether the supervisor is still there.
-    pub(super) fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         Stat::of(self.pid).is_some_and(|stat| stat.start == self.start && stat.is_alive())
     }
 }
 
 /// What a supervisor leaves for the engine's next start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(crate) struct Record {
     #[serde(flatten)]
-    pub(super) supervised: Supervised,
+    pub(crate) supervised: Supervised,
     /// Which start of the machine its process id and its time are of.
-    pub(super) boot: String,
+    pub(crate) boot: String,
     /// The folder that the record was written in. Where a store was copied, the records in the
     /// copy name attempts of the original, which may be alive and are none of the copy's.
-    pub(super) folder: Identity,
+    pub(crate) folder: Identity,
 }
 
 impl Record {
     /// Reads a record; `None` where its writer did not get that far, and so started nothing.
-    pub(super) fn read(path: &Path) -> io::Result<Option<Self>> {
+    pub(crate) fn read(path: &Path) -> io::Result<Option<Self>> {
         Ok(serde_json::from_slice(&fs::read(path)?).ok())
     }
 }
 
 /// A record and the lock on it, held by a supervisor.
-pub(super) struct Held {
+pub(crate) struct Held {
     path: PathBuf,
-    pub(super) supervised: Supervised,
+    pub(crate) supervised: Supervised,
     _locked: File,
 }
 
 impl Held {
     /// Leaves a record of this process.
-    pub(super) fn leave(spec: &Spec) -> io::Result<Self> {
+    pub(crate) fn leave(spec: &Spec) -> io::Result<Self> {
         let path = &spec.live;
         let pid = i32::try_from(std::process::id()).map_err(io::Error::other)?;
         let supervised = Supervised::by(pid, spec).ok_or(io::ErrorKind::Unsupported)?;
@@ -95,14 +95,14 @@ impl Held {
     }
 
     /// Removes the record: nothing of the attempt lives.
-    pub(super) fn remove(self) {
+    pub(crate) fn remove(self) {
         // One that stays is found and removed at the engine's next start.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 /// Whether a living supervisor holds the record.
-pub(super) fn is_locked(path: &Path) -> io::Result<bool> {
+pub(crate) fn is_locked(path: &Path) -> io::Result<bool> {
     let file = File::open(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(false),
@@ -112,6 +112,6 @@ pub(super) fn is_locked(path: &Path) -> io::Result<bool> {
 }
 
 /// The id of this start of the machine.
-pub(super) fn boot() -> io::Result<String> {
+pub(crate) fn boot() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Where this process may make cgroups for others that it starts: in its own.
-pub(super) fn place() -> Option<PathBuf> {
+pub(crate) fn place() -> Option<PathBuf> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = own.lines().find_map(|line| line.strip_prefix("0::"))?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -43,7 +43,7 @@ fn takes_threaded(place: &Path) -> bool {
 }
 
 /// Makes the cgroup and moves this process, which must have one thread, into it.
-pub(super) fn enter(path: &Path) -> io::Result<()> {
+pub(crate) fn enter(path: &Path) -> io::Result<()> {
     fs::create_dir(path)?;
     let entered = write(path, "cgroup.type", "threaded");
     let entered = entered.and_then(|()| write(path, "cgroup.threads", "0"));
@@ -54,7 +54,7 @@ pub(super) fn enter(path: &Path) -> io::Result<()> {
 }
 
 /// Moves this process out of the cgroup, and removes that.
-pub(super) fn leave(path: &Path) {
+pub(crate) fn leave(path: &Path) {
     if let Some(parent) = path.parent() {
         // Where this fails the cgroup stays, empty.
         let _ = write(parent, "cgroup.threads", "0");
@@ -63,18 +63,18 @@ pub(super) fn leave(path: &Path) {
 }
 
 /// Keeps what is in the cgroup from running, until it is killed.
-pub(super) fn freeze(path: &Path) {
+pub(crate) fn freeze(path: &Path) {
     let _ = write(path, "cgroup.freeze", "1");
 }
 
 /// Whether there is something in the cgroup that has not ended, if only in part.
-pub(super) fn is_populated(path: &Path) -> bool {
+pub(crate) fn is_populated(path: &Path) -> bool {
     let events = fs::read_to_string(path.join("cgroup.events")).unwrap_or_default();
     events.lines().any(|line| line == "populated 1")
 }
 
 /// The processes in the cgroup and below it, but for those that are ending.
-pub(super) fn members(path: &Path) -> BTreeSet<i32> {
+pub(crate) fn members(path: &Path) -> BTreeSet<i32> {
     let threads = fs::read_to_string(path.join("cgroup.threads")).unwrap_or_default();
     let own = threads.lines().filter_map(process_of);
     own.chain(children(path).flat_map(|child| members(&child))).collect()
@@ -86,7 +86,7 @@ fn process_of(thread: &str) -> Option<i32> {
 }
 
 /// Removes the cgroup, and those in it, if nothing is in them.
-pub(super) fn remove(path: &Path) {
+pub(crate) fn remove(path: &Path) {
     children(path).for_each(|child| remove(&child));
     // One that stays does no harm.
     let _ = fs::remove_dir(path);
