@@ -8,6 +8,7 @@ mod bulk;
 mod commands;
 mod deadline;
 mod explain;
+mod forks;
 mod places;
 mod restart;
 mod same;

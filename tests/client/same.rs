@@ -47,6 +47,8 @@ fn store() -> (Place, Vec<Vec<String>>) {
         ask(&["pause", &id, "--dry-run"]);
         ask(&["skip", &id, "nobody"]);
         ask(&["remove", &id, "b", "--dry-run"]);
+        ask(&["fork", &id, "--from-task", "nobody"]);
+        ask(&["fork", &id, "--from-seq", "99"]);
     }
     place.write("plan.yaml", "name: new\nstart: manual\ntasks: [{id: a, kind: noop}]\n");
     place.annals(&["submit", "plan.yaml"]).expect(0);

@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::bulk::BulkArgs;
 use super::edit_args::{EditArgs, InsertArgs, MoveArgs, RetryArgs};
 use super::flags::{EngineFlags, ServerFlags};
+use super::fork::ForkArgs;
 use crate::list::{BadFilter, Filter};
 
 /// A durable workflow engine whose event log is the truth.
@@ -120,6 +121,11 @@ pub(super) enum Command {
     Edit(EditArgs),
     /// Try a task again now: at once where it waits for that, afresh where it has failed.
     Retry(RetryArgs),
+    /// Make a new job that goes on from what another one has done.
+    ///
+    /// What is settled and does not run anew is copied with its output, so that the new job needs
+    /// nothing of the other one, which stays as it is, whatever its status.
+    Fork(ForkArgs),
     /// Check the whole store: every hash, every chain, every value.
     Verify,
     /// Print a completion script.
@@ -244,6 +250,9 @@ pub(super) struct FilterArgs {
     /// Only jobs in this queue.
     #[arg(long, value_name = "NAME")]
     pub(super) queue: Option<String>,
+    /// Only forks of this job; its whole id.
+    #[arg(long, value_name = "ID")]
+    pub(super) forked_from: Option<String>,
     /// Only jobs that were submitted at this time, such as 2026-03-01T12:00:00Z, or later.
     #[arg(long, value_name = "TIME")]
     pub(super) created_after: Option<String>,
@@ -268,6 +277,7 @@ impl FilterArgs {
         let one = [
             ("workflow", &self.workflow),
             ("queue", &self.queue),
+            ("forked_from", &self.forked_from),
             ("created_after", &self.created_after),
             ("created_before", &self.created_before),
             ("finished_after", &self.finished_after),

@@ -11,7 +11,7 @@ use super::edit_args::RetryArgs;
 use super::error::{CliError, Exit};
 use super::place::Place;
 use super::text::plain;
-use super::view::{self, DryRun, Job};
+use super::view::{self, DryRun, Event, Job};
 
 pub(super) async fn execute(args: ExecuteArgs, session: Session) -> Result<Exit, CliError> {
     let verb = Verb::Execute { paused: args.paused };
@@ -85,12 +85,18 @@ fn would(answer: &Answered) -> Result<Vec<String>, CliError> {
     if events.is_empty() {
         return Ok(vec![nothing(&job)]);
     }
-    let mut lines = vec![format!("would be accepted: job {} would be {}", job.id, job.status)];
-    for event in &events {
+    let first = format!("would be accepted: job {} would be {}", job.id, job.status);
+    Ok(would_be(first, &events))
+}
+
+/// A line, and below it events that would be.
+pub(super) fn would_be(first: String, events: &[Event]) -> Vec<String> {
+    let mut lines = vec![first];
+    for event in events {
         let task = event.data.task.as_ref().map_or_else(String::new, |task| format!("  {task}"));
         lines.push(format!("  {}{task}", plain(&event.kind)));
     }
-    Ok(lines)
+    lines
 }
 
 /// What a command did.

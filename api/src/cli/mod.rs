@@ -16,6 +16,7 @@ mod error;
 mod events;
 mod explain;
 mod flags;
+mod fork;
 mod list;
 mod live;
 mod logs;
@@ -181,6 +182,7 @@ async fn dispatch(command: Command, session: Session) -> Result<Exit, CliError> 
         Command::Insert(args) => edits::insert(args, session).await,
         Command::Move(args) => edits::shift(args, session).await,
         Command::Edit(args) => edits::edit(args, session).await,
+        Command::Fork(args) => fork::fork(args, session).await,
         Command::Retry(args) => commands::retry(args, session).await,
         Command::Completions { shell } => Ok(completions(shell)),
     }

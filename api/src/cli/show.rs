@@ -55,6 +55,9 @@ fn header(job: &Job) -> Vec<String> {
     if let Some(key) = &job.exclusive {
         add("exclusive", plain(key).into_owned());
     }
+    if let Some(from) = job.forked_from {
+        add("fork of", format!("{} (event {})", from.job, from.seq));
+    }
     for (label, value) in &job.labels {
         add("label", format!("{}: {}", plain(label), plain(value)));
     }

@@ -71,7 +71,7 @@ fn would(job: &Job) -> String {
 }
 
 /// That a job was submitted, and what to type next.
-fn did(submitted: &Submitted, place: &Place) -> Result<Vec<String>, CliError> {
+pub(super) fn did(submitted: &Submitted, place: &Place) -> Result<Vec<String>, CliError> {
     let job: Job = view::parse(&submitted.json)?;
     let known = if submitted.is_known { " (submitted before, by this key)" } else { "" };
     let mut lines = vec![format!("{}{known}", begins(&job))];

@@ -6,7 +6,7 @@ use annals_tasks_sdk::{Exit, JobId, Payload};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Due, Error, Log, Time, WaitingFor, exit};
+use super::{Due, Error, ForkedFrom, Log, Time, WaitingFor, exit};
 
 /// An event with everything that the log keeps of it.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -50,6 +50,10 @@ pub struct Data<'a> {
     workflow: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forked_from: Option<ForkedFrom>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copied: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,6 +155,11 @@ fn data<'a>(job: Option<&'a job::Job>, event: &'a job::Event) -> Data<'a> {
             workflow: submitted.workflow.as_deref(),
             source: submitted.source.as_deref(),
             ..Data::default()
+        },
+        E::JobForked { job: origin, seq, task, copied } => Data {
+            forked_from: Some(ForkedFrom { job: origin.to_string(), seq: *seq }),
+            copied: Some(*copied),
+            ..task.map(of).unwrap_or_default()
         },
         E::PauseRequested { mode } => Data { mode: Some(word(*mode)), ..Data::default() },
         E::JobReopened { held } => Data { held: Some(*held), ..Data::default() },

@@ -8,7 +8,7 @@ use annals_tasks_sdk::Payload;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Error, Task, TaskProgress, Time};
+use super::{Error, ForkedFrom, Task, TaskProgress, Time};
 
 /// How far the live attempts are: what is shown beside the state and is no part of it.
 pub type Live<'a> = BTreeMap<TaskNumber, TaskProgress<'a>>;
@@ -73,6 +73,9 @@ pub struct Job<'a> {
     /// When its run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
+    /// Where it comes from, where it is a fork.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
     /// Its tasks in the order of the plan.
     pub tasks: Vec<Task<'a>>,
 }
@@ -181,6 +184,7 @@ impl<'a> Job<'a> {
             started_at: job.started().map(Time),
             deadline_at: job.deadline_at().map(Time),
             finished_at: job.finished().map(Time),
+            forked_from: job.forked_from().map(Into::into),
             tasks: job.tasks().map(|(number, task)| Task::of(job, number, task, live)).collect(),
         }
     }

@@ -69,6 +69,22 @@ impl<'a> Error<'a> {
     }
 }
 
+/// Where a fork comes from.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct ForkedFrom {
+    /// The job that was forked.
+    #[schema(format = Uuid)]
+    pub job: String,
+    /// The number of its last event then.
+    pub seq: u64,
+}
+
+impl From<annals_engine::job::ForkedFrom> for ForkedFrom {
+    fn from(from: annals_engine::job::ForkedFrom) -> Self {
+        Self { job: from.job.to_string(), seq: from.seq }
+    }
+}
+
 /// The size of a step log.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct Log {

@@ -6,7 +6,7 @@ use annals_engine::log::JobRow;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Error, Time};
+use super::{Error, ForkedFrom, Time};
 
 /// A job in a list.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -54,6 +54,9 @@ pub struct Row<'a> {
     /// When its run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
+    /// Where it comes from, where it is a fork.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
 }
 
 /// How many tasks of a listed job stand where.
@@ -92,6 +95,7 @@ impl<'a> Row<'a> {
             created_at: Time(row.created),
             started_at: row.started.map(Time),
             finished_at: row.finished.map(Time),
+            forked_from: row.forked_from.map(Into::into),
         }
     }
 

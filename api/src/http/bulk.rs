@@ -86,6 +86,9 @@ struct BulkFilter {
     label: Option<OneOrMany>,
     /// In this queue.
     queue: Option<String>,
+    /// Forked from this job.
+    #[schema(format = Uuid)]
+    forked_from: Option<String>,
     /// Submitted at this time or later.
     #[schema(format = DateTime)]
     created_after: Option<String>,

@@ -58,6 +58,17 @@ pub(super) struct Insertion {
     needed_by: Vec<TaskId>,
 }
 
+impl Insertion {
+    /// The command; what is wrong with the task stands below `task`.
+    pub(super) fn command(self) -> Result<Command, Problem> {
+        let Self { task, place, needed_by } = self;
+        // Of its size the engine knows how much is too much.
+        let spec = TaskSpec::from_json(&task.unwrap_or_default(), &Limits::NONE);
+        let task = Box::new(spec.map_err(|errors| within(invalid(errors)))?);
+        Ok(Command::Insert { task, place, needed_by })
+    }
+}
+
 impl Body for InsertBody {
     type Said = Insertion;
 
@@ -143,14 +154,14 @@ fn place(fields: &mut Fields<'_>) -> Option<Place> {
 #[utoipa::path(post, path = "/jobs/{id}/tasks", operation_id = "insertTask", tag = "commands",
     request_body = InsertBody)]
 async fn insert(State(state): State<AppState>, steering: Steering) -> Result<Response, Problem> {
-    let (Insertion { task, place, needed_by }, ask) = steering.read::<InsertBody>("tasks")?;
-    // Of its size the engine knows how much is too much.
-    let spec = TaskSpec::from_json(&task.unwrap_or_default(), &Limits::NONE);
-    let spec = spec.map_err(|errors| within(invalid(errors)))?;
-    if spec.kind.as_str() == SHELL && !state.settings().allow_shell {
-        return Err(within(shell_not_allowed("/kind", &spec.id)));
+    let (insertion, ask) = steering.read::<InsertBody>("tasks")?;
+    let command = insertion.command()?;
+    if let Command::Insert { task, .. } = &command
+        && task.kind.as_str() == SHELL
+        && !state.settings().allow_shell
+    {
+        return Err(within(shell_not_allowed("/kind", &task.id)));
     }
-    let command = Command::Insert { task: Box::new(spec), place, needed_by };
     carry_out(&steering.engine, steering.job, command, ask).await.map_err(within)
 }
 
@@ -254,7 +265,7 @@ async fn retry(TaskPath(job, task): TaskPath, steering: Steering) -> Result<Resp
     carry_out(&steering.engine, job, Command::Retry { task }, ask).await
 }
 
-fn invalid(errors: PlanErrors) -> Problem {
+pub(super) fn invalid(errors: PlanErrors) -> Problem {
     let detail = match &*errors.0 {
         [one] => format!("the task is not valid: {one}"),
         all => format!("the task is not valid: {} faults, listed in `errors`", all.len()),

@@ -79,6 +79,8 @@ pub(super) fn limit(parameters: &Parameters) -> Result<usize, Problem> {
         ("label" = Option<Vec<String>>, Query,
             description = "`KEY:VALUE`; may be repeated, then all must be there"),
         ("queue" = Option<String>, Query, description = "In this queue"),
+        ("forked_from" = Option<String>, Query, format = Uuid,
+            description = "Forked from this job"),
         ("created_after" = Option<String>, Query, format = DateTime,
             description = "Submitted at this time or later"),
         ("created_before" = Option<String>, Query, format = DateTime,

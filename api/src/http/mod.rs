@@ -13,6 +13,7 @@
 //! | `extract`, `query`, `body`, `fields` | from requests to types |
 //! | `submit`, `batch`, `plans` | submissions: a plan, or a workflow that makes one |
 //! | `commands`, `orders`, `bulk` | steering jobs, one or many |
+//! | `edits`, `forks` | edits of plans, and new jobs that go on from others |
 //! | `jobs`, `wait`, `etag` | reading a job: at once, when it has changed, or not twice |
 //! | `idempotency` | requests that are repeated with their key |
 //! | `list`, `events`, `logs` | which jobs there are, what happens to them and what they write |
@@ -35,6 +36,7 @@ mod etag;
 mod events;
 mod extract;
 mod fields;
+mod forks;
 mod health;
 mod idempotency;
 mod jobs;
@@ -58,6 +60,7 @@ use axum::Router;
 use utoipa_axum::router::OpenApiRouter;
 
 pub(crate) use body::TooSlow;
+pub(crate) use forks::{body_of as body_of_edit, read_edits};
 pub use openapi::document;
 pub use problem::{Code, FieldError, Problem, ProblemBody};
 pub use state::{AppState, DiskWatch, Phase, Settings, Starting};
@@ -85,6 +88,7 @@ fn api() -> OpenApiRouter<AppState> {
         .merge(bulk::routes())
         .merge(commands::routes())
         .merge(edits::routes())
+        .merge(forks::routes())
         .merge(list::routes())
         .merge(events::routes())
         .merge(logs::routes())

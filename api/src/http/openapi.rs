@@ -21,7 +21,7 @@ use crate::dto;
 const COMMANDS: &str = "commands";
 
 /// What is sent: fields that are not named are refused there.
-const CLOSED: [&str; 17] = [
+const CLOSED: [&str; 19] = [
     "Plan",
     "PlannedTask",
     "Retry",
@@ -38,6 +38,8 @@ const CLOSED: [&str; 17] = [
     "InsertBody",
     "MoveBody",
     "RetryBody",
+    "ForkBody",
+    "ForkEdit",
     "TaskPatch",
 ];
 
@@ -142,7 +144,8 @@ fn describe_command(operation: &mut Operation) {
     let ok = "It holds already: the job; or what a dry run found";
     let responses = &mut operation.responses.responses;
     responses.insert("200".into(), answer(ok, RefOr::T(Schema::OneOf(either))).into());
-    responses.insert("202".into(), answer("Accepted: the job after it", job()).into());
+    let accepted = || answer("Accepted: the job after it", job()).into();
+    responses.entry("202".into()).or_insert_with(accepted);
 }
 
 fn parameter(name: &str, place: ParameterIn, about: &str, of: Type) -> Parameter {

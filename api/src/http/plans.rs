@@ -103,6 +103,11 @@ pub(super) fn shell_not_allowed(pointer: &str, task: &TaskId) -> Problem {
     refused(vec![FieldError { pointer: pointer.into(), detail }])
 }
 
+/// As [`shell_not_allowed`], with the places that a problem has.
+pub(super) fn scripts_are_closed(problem: Problem) -> Problem {
+    refused(problem.into_errors())
+}
+
 fn refused(errors: Vec<FieldError>) -> Problem {
     let detail = "this server does not run shell scripts that come over HTTP; who runs it can \
         allow them with --allow-shell, or offer a workflow that has them";

@@ -2,8 +2,8 @@
 
 use annals_engine::job::JobStatus;
 use annals_engine::log::JobRow;
-use annals_tasks_sdk::Timestamp;
 use annals_tasks_sdk::near::hint;
+use annals_tasks_sdk::{JobId, Timestamp};
 
 use super::beginning::Beginning;
 
@@ -21,6 +21,8 @@ pub struct Filter {
     pub workflow: Option<String>,
     /// With each of these labels: keys and values.
     pub labels: Vec<(String, String)>,
+    /// Forked from this job.
+    pub forked_from: Option<JobId>,
     /// In this queue.
     pub queue: Option<String>,
     /// Submitted then.
@@ -58,6 +60,7 @@ impl Filter {
         "workflow",
         "label",
         "queue",
+        "forked_from",
         "created_after",
         "created_before",
         "finished_after",
@@ -79,6 +82,7 @@ impl Filter {
             "id" => once(name, &mut self.id, beginning(value)?)?,
             "workflow" => once(name, &mut self.workflow, value.to_owned())?,
             "queue" => once(name, &mut self.queue, value.to_owned())?,
+            "forked_from" => once(name, &mut self.forked_from, job(name, value)?)?,
             "text" => once(name, &mut self.text, value.to_owned())?,
             "created_after" => once(name, &mut self.created.after, time(name, value)?)?,
             "created_before" => once(name, &mut self.created.before, time(name, value)?)?,
@@ -100,6 +104,7 @@ impl Filter {
         one("workflow", self.workflow.clone());
         one("queue", self.queue.clone());
         one("text", self.text.clone());
+        one("forked_from", self.forked_from.map(|job| job.to_string()));
         let shown = |time: Option<jiff::Timestamp>| time.map(|time| time.to_string());
         one("created_after", shown(self.created.after));
         one("created_before", shown(self.created.before));
@@ -131,6 +136,7 @@ impl Filter {
         self.id.as_ref().is_none_or(|id| id.holds(row.job))
             && self.workflow.as_ref().is_none_or(is_of)
             && self.queue.as_deref().is_none_or(|queue| queue == QUEUE)
+            && self.forked_from.is_none_or(|origin| is_fork_of(row, origin))
             && self.labels.iter().all(labelled)
             && self.created.holds(Some(row.created))
             && self.text.as_deref().is_none_or(|text| has_text(row, text))
@@ -156,6 +162,10 @@ fn has_text(row: &JobRow, text: &str) -> bool {
     let text = text.to_lowercase();
     let has = |place: &str| place.to_lowercase().contains(&text);
     has(&row.name) || row.error.as_ref().is_some_and(|error| has(&error.message))
+}
+
+fn is_fork_of(row: &JobRow, origin: JobId) -> bool {
+    row.forked_from.is_some_and(|from| from.job == origin)
 }
 
 fn once<T>(name: &'static str, place: &mut Option<T>, value: T) -> Result<(), BadFilter> {
@@ -191,6 +201,13 @@ fn beginning(text: &str) -> Result<Beginning, BadFilter> {
     text.parse().or_else(|error| {
         let shown: String = text.chars().take(64).collect();
         bad("id", format!("`id` cannot be {shown:?}: {error}"))
+    })
+}
+
+fn job(name: &'static str, text: &str) -> Result<JobId, BadFilter> {
+    text.parse().or_else(|_| {
+        let shown: String = text.chars().take(64).collect();
+        bad(name, format!("`{name}` must be the whole id of a job, and {shown:?} is not"))
     })
 }
 
@@ -236,6 +253,7 @@ mod tests {
             ("label", "env:prod"),
             ("label", "url:http://x"),
             ("queue", "default"),
+            ("forked_from", "0197f0c2-7b3e-7c11-9f0e-1d2c3b4a5968"),
             ("created_after", "2026-03-01T12:00:00.5+02:00"),
             ("created_before", "2026-03-02T00:00:00Z"),
             ("finished_after", "2026-03-01T12:00:00Z"),
@@ -257,6 +275,7 @@ mod tests {
             ("status", "", "status"),
             ("id", "last", "id"),
             ("label", "env", "label"),
+            ("forked_from", "0197", "forked_from"),
             ("created_after", "yesterday", "created_after"),
             ("finished_before", "2026-03-01T12:00:00 02:00", "finished_before"),
             ("created_before", "2026-03-01", "created_before"),

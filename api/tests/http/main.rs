@@ -12,6 +12,7 @@ mod even;
 mod events;
 mod explain;
 mod face;
+mod forks;
 mod health;
 mod list;
 mod live;

@@ -52,6 +52,7 @@ impl Job {
             revision: 1,
             time,
             header,
+            forked: None,
             status: JobStatus::Pending,
             intent: None,
             created: time,

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use annals_tasks_sdk::plan::{Plan, TaskSpec};
-use annals_tasks_sdk::{Exit, Payload, Timestamp};
+use annals_tasks_sdk::{Exit, JobId, Payload, Timestamp};
 
 use super::key::IdempotencyKey;
 
@@ -62,6 +62,18 @@ pub struct TaskNumber(pub u32);
 pub enum Event {
     /// The job was accepted; always its first event.
     JobSubmitted(Box<Submitted>),
+    /// The job is a fork: it goes on from what another one had done. Always its second event.
+    JobForked {
+        /// The origin.
+        job: JobId,
+        /// The origin's last event then.
+        seq: u64,
+        /// The task that runs anew with all that need it; none where only that does which was not
+        /// settled.
+        task: Option<TaskNumber>,
+        /// So many events follow that are copies of what was settled there.
+        copied: u32,
+    },
     /// The job was released from `pending`.
     JobStarted,
     /// A pause was accepted while attempts were alive.
@@ -157,7 +169,7 @@ pub enum Event {
         /// When.
         due: Timestamp,
     },
-    /// The task succeeded; `attempt` is 0 where none was needed, as for `sleep`.
+    /// The task succeeded; `attempt` is 0 where none was needed, as for `sleep`, and in a copy.
     TaskCompleted {
         /// The task.
         task: TaskNumber,
@@ -322,6 +334,7 @@ impl Event {
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::JobSubmitted(_) => "JobSubmitted",
+            Self::JobForked { .. } => "JobForked",
             Self::JobStarted => "JobStarted",
             Self::PauseRequested { .. } => "PauseRequested",
             Self::JobPaused => "JobPaused",

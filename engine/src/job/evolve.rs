@@ -8,7 +8,9 @@ use annals_tasks_sdk::{JobId, Payload, Timestamp};
 
 use super::event::{AttemptEnd, Event, PauseMode, Recorded, TaskNumber, Wait};
 use super::size;
-use super::state::{Attempt, Checkpoint, Job, StopReason, Task, Waiting, count, index};
+use super::state::{
+    Attempt, Checkpoint, Forked, ForkedFrom, Job, StopReason, Task, Waiting, count, index,
+};
 use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 
 /// An event that cannot follow on the job's history: the log is damaged, or the code is wrong.
@@ -51,6 +53,11 @@ impl Job {
     fn take_in(&mut self, event: &Event) {
         match event {
             Event::JobSubmitted(_) => {}
+            Event::JobForked { job, seq, copied, .. } => {
+                let from = ForkedFrom { job: *job, seq: *seq };
+                let copied_to = self.seq + u64::from(*copied);
+                self.forked = Some(Box::new(Forked { from, copied_to }));
+            }
             Event::JobStarted => {
                 self.status = JobStatus::Running;
                 self.started = Some(self.time);

@@ -4,6 +4,7 @@
 //! from becoming a state.
 
 use annals_tasks_sdk::Timestamp;
+use annals_tasks_sdk::plan::OnFailure;
 
 use super::draft::Draft;
 use super::event::{Event, TaskNumber};
@@ -13,8 +14,12 @@ use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 impl Job {
     /// The checks of [`Job::evolve`]: why the event cannot be the next one.
     pub(super) fn may_follow(&self, event: &Event, time: Timestamp) -> Verdict {
+        if self.is_copied() {
+            return self.may_be_copied(event);
+        }
         match event {
             Event::JobSubmitted(_) => Err("a job is submitted once".into()),
+            Event::JobForked { copied, .. } => self.may_be_fork(*copied),
             Event::AttemptStarted { task, attempt } => {
                 self.starts(time)?;
                 self.may_start(*task, *attempt)?;
@@ -52,6 +57,38 @@ impl Job {
             Event::TaskSkipped { task, .. } => self.may_leave(*task, TaskStatus::Skipped),
             Event::TaskRemoved { task } => self.may_leave(*task, TaskStatus::Removed),
             _ => self.may_become(event, time),
+        }
+    }
+
+    fn may_be_fork(&self, copied: u32) -> Verdict {
+        if self.seq != 1 {
+            return Err("only the second event says that a job is a fork".into());
+        }
+        if copied as usize > self.tasks.len() {
+            return Err(format!("the job has {} tasks", self.tasks.len()));
+        }
+        Ok(())
+    }
+
+    /// What a fork begins with: tasks that were settled in its origin, each behind those that it
+    /// needs.
+    fn may_be_copied(&self, event: &Event) -> Verdict {
+        match event {
+            Event::TaskCompleted { task, attempt: 0, .. } => self.is_ready(*task),
+            Event::TaskFailed { task, .. } => {
+                let at = self.at(*task)?;
+                if at.spec.policy.on_failure != OnFailure::Continue {
+                    return Err("a failure that is not tolerated is no copy".into());
+                }
+                // It may have come to need others after it had failed.
+                if at.status != TaskStatus::Pending {
+                    return Err(format!("task {} is {}", at.spec.id, at.status));
+                }
+                Ok(())
+            }
+            Event::TaskSkipped { task, .. } => self.may_leave(*task, TaskStatus::Skipped),
+            Event::TaskRemoved { task } => self.may_leave(*task, TaskStatus::Removed),
+            _ => Err("copies of what was settled in the origin are still to come".into()),
         }
     }
 

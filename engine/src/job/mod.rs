@@ -13,6 +13,7 @@ mod draft;
 mod effect;
 mod event;
 mod evolve;
+mod fork;
 mod graph;
 mod key;
 mod kinds;
@@ -36,8 +37,12 @@ pub use event::{
     ValueDigest, Wait,
 };
 pub use evolve::Illegal;
+pub use fork::{ForkError, ForkFrom, fork};
+pub(crate) use fork::{kind_is_closed, no_such_event};
 pub use key::IdempotencyKey;
 pub use references::Dependant;
 pub use rejection::Rejection;
-pub use state::{Attempt, Checkpoint, Counts, Exclusive, Header, Job, StopReason, Task, Waiting};
+pub use state::{
+    Attempt, Checkpoint, Counts, Exclusive, ForkedFrom, Header, Job, StopReason, Task, Waiting,
+};
 pub use status::{AttemptOutcome, Intent, JobStatus, TaskStatus};

@@ -154,7 +154,7 @@ impl Job {
     }
 
     /// The tasks whose outputs a template takes, where, and whether with a default.
-    fn taken_by(&self, template: &Payload) -> Vec<(TaskNumber, String, bool)> {
+    pub(super) fn taken_by(&self, template: &Payload) -> Vec<(TaskNumber, String, bool)> {
         let found = references(template).unwrap_or_default().into_iter();
         let outputs = found.filter_map(|Found { pointer, reference }| match reference {
             Reference::Output { task, default, .. } => {
@@ -186,7 +186,7 @@ fn lack(unresolved: Unresolved) -> Failure {
 
 impl Task {
     /// Whether its input is still to be made.
-    fn is_to_run(&self) -> bool {
+    pub(super) fn is_to_run(&self) -> bool {
         !self.settled && !self.is_passed_over()
     }
 }

@@ -23,6 +23,7 @@ pub struct Job {
     pub(super) revision: u64,
     pub(super) time: Timestamp,
     pub(super) header: Header,
+    pub(super) forked: Option<Box<Forked>>,
     pub(super) status: JobStatus,
     pub(super) intent: Option<Intent>,
     pub(super) created: Timestamp,
@@ -86,6 +87,23 @@ pub struct Exclusive {
     pub since: Option<Timestamp>,
     /// Whether it has begun to work since, so that the key is its own until it ends.
     pub taken: bool,
+}
+
+/// Where a fork comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForkedFrom {
+    /// The origin.
+    pub job: JobId,
+    /// The origin's last event then.
+    pub seq: u64,
+}
+
+/// That a job is a fork.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Forked {
+    pub(super) from: ForkedFrom,
+    /// Its events up to this one are copies, but for the first two.
+    pub(super) copied_to: u64,
 }
 
 /// How many tasks stand where.
@@ -218,6 +236,16 @@ impl Job {
     /// What the plan says beside its tasks.
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// Where it comes from, where it is a fork.
+    pub fn forked_from(&self) -> Option<ForkedFrom> {
+        self.forked.as_deref().map(|forked| forked.from)
+    }
+
+    /// Whether copies of what was settled in the origin are still to come.
+    pub(super) fn is_copied(&self) -> bool {
+        self.forked.as_deref().is_some_and(|forked| self.seq < forked.copied_to)
     }
 
     /// Its status.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use annals_tasks_sdk::{JobId, Timestamp};
 
 use super::{Hour, KeyRow, LogError};
-use crate::job::{Failure, IdempotencyKey, Intent, JobStatus, Origin, Recorded};
+use crate::job::{Failure, ForkedFrom, IdempotencyKey, Intent, JobStatus, Origin, Recorded};
 
 /// An event's number in the whole log, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -199,6 +199,8 @@ pub struct JobRow {
     pub source: Option<Box<str>>,
     /// Its labels.
     pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// Where it comes from, where it is a fork.
+    pub forked_from: Option<ForkedFrom>,
     /// When it was submitted.
     pub created: Timestamp,
     /// When it started.

@@ -24,6 +24,7 @@ types! {
     JOB_COMPLETED = 9 "JobCompleted",
     JOB_FAILED = 10 "JobFailed",
     JOB_CANCELLED = 11 "JobCancelled",
+    JOB_FORKED = 12 "JobForked",
     DEADLINE_PASSED = 14 "DeadlinePassed",
     ATTEMPT_STARTED = 20 "AttemptStarted",
     ATTEMPT_FAILED = 21 "AttemptFailed",
@@ -44,7 +45,6 @@ types! {
 
 /// Numbers that are registered for types that no build writes yet.
 pub(super) const RESERVED: &[(u16, &str)] = &[
-    (12, "JobForked"),
     (13, "JobPurged"),
     (39, "TaskExpanded"),
     (41, "StepRecorded"),
@@ -61,6 +61,7 @@ pub(super) fn name(number: u16) -> Option<&'static str> {
 pub(super) const fn number(event: &Event) -> u16 {
     match event {
         Event::JobSubmitted(_) => JOB_SUBMITTED,
+        Event::JobForked { .. } => JOB_FORKED,
         Event::JobStarted => JOB_STARTED,
         Event::PauseRequested { .. } => PAUSE_REQUESTED,
         Event::JobPaused => JOB_PAUSED,

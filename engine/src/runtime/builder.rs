@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::clock::{Clock, SystemClock};
 use super::error::StartError;
+use super::fork::FORK_BYTES;
 use super::keys::KeyLimits;
 use super::pool::{DEFAULT, SHELL};
 use super::pool_setup::{self, Pool};
@@ -55,6 +56,7 @@ pub struct Builder {
     pub(super) log: Option<Box<dyn EventLog>>,
     pub(super) store: Options,
     pub(super) resident: usize,
+    pub(super) fork_bytes: usize,
     pub(super) resting_bytes: usize,
     pub(super) views_every: u64,
     pub(super) keys: KeyLimits,
@@ -83,6 +85,7 @@ impl Builder {
             log: None,
             store: Options::default(),
             resident: 4096,
+            fork_bytes: FORK_BYTES,
             resting_bytes: 64 << 20,
             views_every: 50_000,
             keys: KeyLimits { hours: 24, most: 10_000_000 },
@@ -215,6 +218,13 @@ impl Builder {
     /// when they are due or asked for.
     pub fn resident(mut self, jobs: usize) -> Self {
         self.resident = jobs;
+        self
+    }
+
+    /// How many bytes of inputs and outputs a fork may begin with; 64 MiB by default. All of it is
+    /// one row of the log, which its readers have in memory as a whole.
+    pub fn fork_bytes(mut self, bytes: usize) -> Self {
+        self.fork_bytes = bytes;
         self
     }
 

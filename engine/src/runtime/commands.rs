@@ -259,7 +259,7 @@ fn key_of(claim: Option<&Claim>) -> Option<Box<IdempotencyKey>> {
 }
 
 /// Whether the job is not where the caller thought.
-fn stale(job: &Job, ask: &Ask) -> Option<CommandError> {
+pub(super) fn stale(job: &Job, ask: &Ask) -> Option<CommandError> {
     let other = |expected: Option<u64>, found| expected.filter(|&expected| expected != found);
     let (seq, revision) = (job.seq(), job.revision());
     if let Some(expected) = other(ask.expected_revision, revision) {

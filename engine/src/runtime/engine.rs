@@ -103,6 +103,8 @@ pub(super) struct Settings {
     pub(super) losses: LossRule,
     /// How many jobs that only wait each loop keeps loaded.
     pub(super) resident: usize,
+    /// How many bytes a fork may begin with.
+    pub(super) fork_bytes: usize,
     pub(super) dispatches: bool,
     pub(super) allow_unknown_kinds: bool,
 }

@@ -101,6 +101,46 @@ pub enum CommandError {
     Job(#[from] JobError),
 }
 
+/// A fork was not made.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForkError {
+    /// As of any command.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// One of its edits was refused.
+    #[error("edit {} of the fork: {rejection}", index + 1)]
+    Edit {
+        /// Its index among the edits.
+        index: usize,
+        /// Why it was refused.
+        rejection: Box<Rejection>,
+    },
+    /// It would copy more than one commit takes.
+    #[error(
+        "the fork would begin with {bytes} bytes of inputs and outputs, more than the limit of \
+         {limit} (`fork_bytes`): fork from an earlier task or event, of which less is kept"
+    )]
+    TooLarge {
+        /// How many bytes.
+        bytes: usize,
+        /// How many may be.
+        limit: usize,
+    },
+}
+
+impl From<JobError> for ForkError {
+    fn from(error: JobError) -> Self {
+        Self::Command(CommandError::Job(error))
+    }
+}
+
+impl From<EngineError> for ForkError {
+    fn from(error: EngineError) -> Self {
+        Self::Command(error.into())
+    }
+}
+
 impl From<Reused> for CommandError {
     fn from(Reused: Reused) -> Self {
         Self::KeyReused

@@ -300,6 +300,7 @@ pub(super) fn row(job: &Job, head: Head) -> JobRow {
         workflow: header.workflow.clone(),
         source: header.source.clone(),
         labels: header.labels.clone(),
+        forked_from: job.forked_from(),
         created: job.created(),
         started: job.started(),
         finished: job.finished(),

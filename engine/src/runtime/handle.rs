@@ -32,6 +32,10 @@ impl JobHandle {
         self.job
     }
 
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     pub(super) fn shared(&self) -> (&Arc<Shared>, usize) {
         let shared = &self.engine.0.shared;
         (shared, shared.home_of(self.job))
@@ -127,7 +131,7 @@ impl JobHandle {
 }
 
 /// How many bytes of free text a command brings along.
-fn weight(command: &Command, ask: &Ask) -> usize {
+pub(super) fn weight(command: &Command, ask: &Ask) -> usize {
     let brought = match command {
         Command::Skip { output: Some(output), .. } => output.as_str().len(),
         Command::Insert { task, .. } => task.input.as_str().len(),

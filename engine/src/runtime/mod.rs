@@ -23,6 +23,7 @@ mod error;
 mod exclusives;
 mod executor;
 mod explain;
+mod fork;
 mod handle;
 mod heartbeat;
 mod ids;
@@ -60,7 +61,10 @@ pub use attempt::GRACE;
 pub use builder::{Builder, Mode};
 pub use clock::{Clock, SystemClock};
 pub use engine::Engine;
-pub use error::{CheckError, CommandError, EngineError, JobError, StartError, SubmitError};
+pub use error::{
+    CheckError, CommandError, EngineError, ForkError, JobError, StartError, SubmitError,
+};
+pub use fork::{Fork, Forked};
 pub use handle::{JobHandle, OutputError, OutputHandle};
 pub use laws::{BrokenLaw, Law};
 pub use lookout::Lack;

@@ -307,6 +307,7 @@ pub(super) fn unknown(job: JobId, created: Timestamp) -> JobRow {
         workflow: None,
         source: None,
         labels: BTreeMap::new(),
+        forked_from: None,
         created,
         started: None,
         finished: None,

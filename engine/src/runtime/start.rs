@@ -147,6 +147,7 @@ impl Builder {
                 limits: self.limits,
                 losses: self.losses,
                 resident: self.resident,
+                fork_bytes: self.fork_bytes,
                 dispatches: self.mode == Mode::Run,
                 allow_unknown_kinds: self.allow_unknown_kinds,
             },

@@ -148,6 +148,17 @@ impl Shared {
             losses: self.settings.losses,
         };
         let executor = Box::new(Executor::begin(job, events, &cx)?);
+        self.take_over(executor, claim, shows).await
+    }
+
+    /// Has its loop take over a job that was begun.
+    pub(super) async fn take_over(
+        &self,
+        executor: Box<Executor>,
+        claim: Option<Box<Claim>>,
+        shows: Shows,
+    ) -> Result<Option<Snapshot>, SubmitError> {
+        let job = executor.job.id();
         let submit = |reply| Message::Submit { executor, claim, shows, reply };
         self.ask(self.home_of(job), submit).await?
     }

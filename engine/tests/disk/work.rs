@@ -257,6 +257,7 @@ fn view(job: JobId, head: Head) -> JobRow {
         workflow: None,
         source: None,
         labels: BTreeMap::new(),
+        forked_from: None,
         created: Timestamp::from_millis(0),
         started: None,
         finished: None,

@@ -4,7 +4,6 @@ use annals_engine::job::{Event, JobStatus, TaskNumber, TaskStatus};
 use annals_tasks_sdk::plan::TaskSpec;
 
 use crate::oracle::{NEW, Oracle, Waits, index};
-use crate::plans::Sketch;
 
 impl Oracle {
     /// The plan says something else.
@@ -26,7 +25,8 @@ impl Oracle {
             Event::TaskInserted { task, spec, after, needed_by } => {
                 assert_eq!(index(*task), self.tasks.len(), "numbers have no gap");
                 self.tasks.push(NEW);
-                self.draft.tasks.push(Sketch::of(spec));
+                let sketch = self.sketch_of(spec);
+                self.draft.tasks.push(sketch);
                 self.put(index(*task), *after);
                 for dependant in needed_by.iter().map(|&dependant| index(dependant)) {
                     let mut needs = self.needs(dependant);
@@ -52,7 +52,8 @@ impl Oracle {
     }
 
     fn edited(&mut self, at: usize, spec: &TaskSpec) {
-        let old = std::mem::replace(&mut self.draft.tasks[at], Sketch::of(spec));
+        let sketch = self.sketch_of(spec);
+        let old = std::mem::replace(&mut self.draft.tasks[at], sketch);
         let new = &self.draft.tasks[at];
         let begins_anew = match self.tasks[at].waits {
             Some(Waits::Kind) => old.sleeps != new.sleeps,

@@ -26,11 +26,15 @@ pub(crate) struct Oracle {
     pub(crate) until: Option<i64>,
     /// ...or what is left of it, while it stands still.
     pub(crate) rest: Option<i64>,
-    seq: u64,
+    pub(crate) seq: u64,
     time: i64,
     /// Whether a command begins with the event.
     leads: bool,
     settled: Vec<bool>,
+    /// So many copies of what was settled in the origin are still to come.
+    pub(crate) copies: u32,
+    /// By the number in its name, which task a fork has; empty where these are the same.
+    pub(crate) renamed: Vec<usize>,
 }
 
 impl Oracle {
@@ -40,6 +44,7 @@ impl Oracle {
         let (status, intent) = (JobStatus::Pending, None);
         let (asked, started, seq, time, leads) = (Asked::default(), false, 0, i64::MIN, false);
         let (until, rest) = (None, None);
+        let (copies, renamed) = (0, Vec::new());
         Self {
             draft,
             tasks,
@@ -54,10 +59,12 @@ impl Oracle {
             time,
             leads,
             settled,
+            copies,
+            renamed,
         }
     }
 
-    fn sketch(&self, at: usize) -> &Sketch {
+    pub(crate) fn sketch(&self, at: usize) -> &Sketch {
         &self.draft.tasks[at]
     }
 
@@ -149,6 +156,7 @@ impl Oracle {
         }
         self.take_in_of_job(&next.event);
         self.take_in_of_task(&next.event);
+        self.one_copy_less(&next.event);
         if is_change(&next.event) {
             self.change(&next.event);
         }
@@ -181,8 +189,9 @@ impl Oracle {
     fn take_in_of_job(&mut self, event: &Event) {
         match event {
             Event::JobSubmitted(_) => assert_eq!(self.seq, 1),
+            Event::JobForked { copied, .. } => self.becomes_fork(*copied),
             Event::JobStarted => {
-                assert_eq!(self.status, JobStatus::Pending);
+                assert_eq!((self.status, self.copies), (JobStatus::Pending, 0));
                 (self.status, self.started) = (JobStatus::Running, true);
                 self.until = self.draft.deadline.map(|limit| self.time + limit);
             }
@@ -353,7 +362,9 @@ impl Oracle {
             Event::TaskCompleted { task, attempt, output, .. } => {
                 let at = index(*task);
                 assert_ne!(self.tasks[at].status, TaskStatus::Completed, "one success");
-                if *attempt == 0 {
+                if self.is_copy(at) {
+                    assert_eq!(*attempt, 0, "no attempt is copied");
+                } else if *attempt == 0 {
                     let Some(Waits::Sleep(due)) = self.tasks[at].waits else { panic!() };
                     assert!(due <= self.time);
                     assert!(self.dispatches() && !self.is_overdue(self.time));
@@ -363,6 +374,13 @@ impl Oracle {
                 let known = &mut self.tasks[at];
                 known.closes(TaskStatus::Completed, Some(output.clone()));
                 known.losses = 0;
+            }
+            Event::TaskFailed { task, .. } if self.copies > 0 => {
+                // It may have come to need others after it had failed.
+                assert_eq!(self.tasks[index(*task)].status, TaskStatus::Pending);
+                let tolerated = self.sketch(index(*task)).on_failure == OnFailure::Continue;
+                assert!(tolerated, "what is not settled is not copied");
+                self.tasks[index(*task)].status = TaskStatus::Failed;
             }
             Event::TaskFailed { task, error } => self.fails(index(*task), &error.code),
             Event::TaskSkipped { task, output } => {

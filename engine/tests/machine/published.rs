@@ -3,10 +3,11 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use annals_engine::job::{Effect, Job, LossRule, Recorded, StepError, TaskNumber, step};
+use annals_engine::job::{Effect, ForkFrom, Job, LossRule, Recorded, StepError, TaskNumber, step};
 use annals_tasks_sdk::Timestamp;
 
-use crate::dsl::{World, at, command};
+use crate::dsl::{World, at, command, id};
+use crate::forks::made;
 use crate::table::{Cell, Column, TABLE};
 
 /// A state, and a history that leads there.
@@ -179,6 +180,31 @@ fn tables(text: &mut String, states: &[State], commands: &[(&str, &str)], what: 
     }
 }
 
+const FORKS: &str = "\
+## Fork
+
+A fork is a new job that goes on from what another one has done; that one stays as it is, whatever \
+its state, and the new one needs nothing of it any more. From a task: that task, all that need it \
+or take its output, and all that is not settled runs anew. From an event: all that was not settled \
+when it was the last. What stays is copied, each task in an event of its own; of attempts, \
+checkpoints and back-offs nothing is. Edits (insert, move, edit, remove, skip) are applied before \
+the fork starts, all or none; it starts when its plan says so. These are the events that a fork of \
+each job from its task `b` begins with.
+
+| job | the fork begins with | its tasks then |
+| --- | --- | --- |
+";
+
+fn forks(text: &mut String) {
+    for state in &JOBS {
+        let job = World::new(state.plan).given(state.history).job;
+        let (fork, history) = made(&job, &ForkFrom::Task(id("b")), Vec::new()).unwrap();
+        let tasks = fork.tasks().map(|(_, task)| format!("`{}` {}", task.spec.id, task.status()));
+        let (tasks, status) = (tasks.collect::<Vec<_>>().join(", "), fork.status());
+        writeln!(text, "| {} | {} | {tasks}; {status} |", state.name, names(&history)).unwrap();
+    }
+}
+
 #[test]
 fn the_page_of_commands_is_that_of_the_machine() {
     let mut text = HEAD.to_owned();
@@ -190,6 +216,8 @@ fn the_page_of_commands_is_that_of_the_machine() {
          not named it is running.\n\n",
     );
     tables(&mut text, &TASKS, &OF_TASKS, "task");
+    text.push_str(FORKS);
+    forks(&mut text);
     let text = format!("{}\n", text.trim_end());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/commands.md");
     if std::env::var_os("ANNALS_WRITE_DOCS").is_some() {

@@ -25,6 +25,8 @@
 //! - the clock of a deadline goes on while the job is paused, or begins anew with a resume; a task
 //!   starts past it; a pause that drains hides that it has passed; a reopened job has none;
 //!   a cancel leaves it to end the job
+//! - a fork runs again what has settled, keeps what takes the output of what runs anew, or forgets
+//!   that it must come behind that
 //!
 //! An interrupting pause that does not harden a draining one is caught by a table alone.
 
@@ -32,8 +34,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use annals_engine::job::{
-    Context, Event, Input, Job, JobStatus, LossRule, Origin, Recorded, Rejection, StepError,
-    Submitted, begin, step, submit,
+    Context, Event, ForkFrom, Input, Job, JobStatus, LossRule, Origin, Recorded, Rejection,
+    StepError, Submitted, begin, step, submit,
 };
 use annals_tasks_sdk::plan::Limits;
 use annals_tasks_sdk::{JobId, Timestamp};
@@ -41,10 +43,11 @@ use fastrand::Rng;
 
 use crate::asked::Asked;
 use crate::compare;
-use crate::dsl::replay;
+use crate::dsl::{id, replay};
 use crate::edits::Edit;
+use crate::forks;
 use crate::oracle::Oracle;
-use crate::plans::{Draft, draft};
+use crate::plans::{Draft, draft, name};
 use crate::table::{Cell, Column, TABLE, cell, row};
 use crate::wanted::Change;
 
@@ -79,6 +82,8 @@ const WORDS: &[&str] = &[
     "TaskMoved",
     "TaskEdited",
     "CheckpointSaved",
+    "JobForked",
+    "output_is_missing",
     "error",
     "timed_out",
     "lost",
@@ -222,6 +227,29 @@ impl Walk {
         if self.rng.u8(..16) == 0 {
             self.damage();
         }
+        if self.rng.u8(..32) == 0 {
+            self.fork();
+        }
+    }
+
+    /// Forks the job as it stands from one of its tasks, or as it stood at one of its events.
+    fn fork(&mut self) {
+        let task = self.rng.bool().then(|| self.rng.usize(..self.oracle.tasks.len()));
+        let made = if let Some(at) = task {
+            forks::check(&self.live, &ForkFrom::Task(id(&name(at))))
+        } else {
+            let seq = self.rng.usize(..self.history.len()) + 1;
+            let then = replay(&self.history[..seq]);
+            forks::check(&then, &ForkFrom::Seq(then.seq()))
+        };
+        let word = match made {
+            Ok(history) => {
+                beside_the_oracle(&history);
+                "JobForked"
+            }
+            Err(code) => code,
+        };
+        *self.tally.entry(word.to_owned()).or_default() += 1;
     }
 
     /// Gives the machine a command or a report, and checks all that must hold of what follows.
@@ -302,6 +330,20 @@ impl Walk {
             Err(refusal) => count(refusal.code),
         }
     }
+}
+
+/// Replays a fork beside an oracle of its own.
+fn beside_the_oracle(history: &[Recorded]) {
+    let Event::JobSubmitted(submitted) = &history[0].event else { panic!() };
+    let mut oracle = Oracle::of_fork(&submitted.plan);
+    let mut job = Job::begin(JobId::from_u128(1), &history[0]).unwrap();
+    oracle.take_in(&history[0]);
+    for event in &history[1..] {
+        job.evolve(event).unwrap();
+        oracle.take_in(event);
+        compare::after_event(&job, &oracle, event.time.as_millis());
+    }
+    compare::after_command(&job, &oracle, job.time().as_millis());
 }
 
 fn changes_needs(event: &Event) -> bool {

@@ -13,6 +13,7 @@ mod durability;
 mod exclusive;
 mod explain;
 mod foreign;
+mod forks;
 mod keys;
 mod leftovers;
 mod limits;

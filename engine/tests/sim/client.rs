@@ -10,7 +10,7 @@ use fastrand::Rng;
 use crate::heard::Hearing;
 use crate::jobs::make;
 use crate::life::Life;
-use crate::request::{Letterbox, On, Request, Wish, ask};
+use crate::request::{From, Letterbox, On, Request, Wish, ask};
 use crate::world::World;
 
 /// Who has not heard for so long has given up, in milliseconds.
@@ -89,7 +89,21 @@ impl World {
             return Request::Submit { made, key };
         }
         let job = known[self.rng.usize(..known.len())];
-        match self.rng.u8(..20) {
+        match self.rng.u8(..21) {
+            20 if known.len() < 2 * self.profile.jobs => {
+                let (seq, len) = {
+                    let job = &self.witness.jobs[&job].job;
+                    (job.seq(), job.tasks().len())
+                };
+                let from = if self.rng.bool() {
+                    From::Task(self.rng.usize(..len))
+                } else {
+                    From::Seq(self.rng.u64(1..=seq))
+                };
+                let edits = self.rng.u8(..3) == 0;
+                let edit = edits.then(|| Wish::any_edit(&mut self.rng, len));
+                Request::Fork { job, from, edit, key }
+            }
             0..12 => {
                 let dry_run = self.rng.u8(..12) == 0;
                 let (seq, len) = {

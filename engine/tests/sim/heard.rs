@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use annals_engine::job::{Job, Recorded};
 use annals_engine::log::JobRow;
-use annals_engine::runtime::{Accepted, Answer, CommandError, LogPage, Logged, SubmitError};
+use annals_engine::runtime::{
+    Accepted, Answer, CommandError, ForkError, Forked, LogPage, Logged, SubmitError,
+};
 use annals_tasks_sdk::JobId;
 
 use crate::request::{On, Reply, Request, Wish};
@@ -50,6 +52,16 @@ impl Heard {
                 Ok(accepted) => self.accepted(request, *key, &accepted, around),
                 Err(SubmitError::KeyReused) => self.is_reused(*key),
                 Err(error) => panic!("{request:?}: {error}"),
+            },
+            (Request::Fork { key, .. }, Reply::Forked(reply)) => match reply {
+                Ok(Forked::Accepted(accepted)) => self.accepted(request, *key, &accepted, around),
+                Err(ForkError::Edit { .. }) => {}
+                Err(ForkError::Command(CommandError::Rejected(rejection))) => {
+                    let codes = ["task_is_settled", "output_is_missing", "would_lose_order"];
+                    assert!(codes.contains(&rejection.code), "{request:?}: {rejection}");
+                }
+                Err(ForkError::Command(CommandError::KeyReused)) => self.is_reused(*key),
+                _ => panic!("{request:?} is no fork"),
             },
             (Request::Command { job, wish, on }, Reply::Answered(reply)) => match reply {
                 Ok(answer) if on.dry_run => assert_eq!(answer.snapshot.job.id(), *job),

@@ -21,6 +21,7 @@
 //! | replay equals live, and what anybody is shown | `levels.rs`, `heard.rs` |
 //! | nothing is taken for durable, or answered, before it is | `levels.rs`, `heard.rs` |
 //! | no answer shows less than was shown before it was asked for | `heard.rs` |
+//! | a fork has what its origin had, and nothing more, in one row | `witness.rs` |
 //! | a key stands for one request, and is used once | `witness.rs`, `heard.rs` |
 //! | commands are answered as the machine's table says | `heard.rs` |
 //! | every effect of every job is being brought about: no wake-up is lost | `levels.rs` |
@@ -42,6 +43,9 @@ mod clock;
 #[expect(dead_code, reason = "the machine's walks use it all")]
 #[path = "../machine/compare.rs"]
 mod compare;
+#[expect(dead_code, reason = "the machine's walks use it all")]
+#[path = "../machine/copied.rs"]
+mod copied;
 mod crowd;
 mod disk;
 mod dsl;

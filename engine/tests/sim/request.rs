@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use annals_engine::job::{Command, IdempotencyKey, Origin, PauseMode};
+use annals_engine::job::{Command, ForkFrom, IdempotencyKey, Origin, PauseMode};
 use annals_engine::log::{JobRow, PageLimit, Position};
 use annals_engine::runtime::{
-    Accepted, Answer, CommandError, EngineError, JobError, LogPage, Logged, Snapshot, SubmitError,
+    Accepted, Answer, CommandError, EngineError, Fork, ForkError, Forked, JobError, LogPage,
+    Logged, Snapshot, SubmitError,
 };
 use annals_engine::{Ask, Engine, Submission};
 use annals_tasks_sdk::{JobId, KindName, Payload};
@@ -30,6 +31,13 @@ pub(crate) enum Request {
         wish: Wish,
         on: On,
     },
+    /// From a task, or from an event; the seed says what is edited, if anything is.
+    Fork {
+        job: JobId,
+        from: From,
+        edit: Option<Wish>,
+        key: Option<u64>,
+    },
     Snapshot(JobId),
     Changed(JobId, u64),
     Ended(JobId),
@@ -42,6 +50,22 @@ pub(crate) enum Request {
     Log {
         after: u64,
     },
+}
+
+/// What of a job a fork does anew.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum From {
+    Task(usize),
+    Seq(u64),
+}
+
+impl From {
+    fn fork_from(self) -> ForkFrom {
+        match self {
+            Self::Task(task) => ForkFrom::Task(id(&name(task))),
+            Self::Seq(seq) => ForkFrom::Seq(seq),
+        }
+    }
 }
 
 /// Under which conditions a command is to be carried out.
@@ -112,6 +136,18 @@ impl Wish {
         }
     }
 
+    /// What may change a fork, for one of a job of so many tasks.
+    pub(crate) fn any_edit(rng: &mut Rng, len: usize) -> Self {
+        let (task, seed) = (rng.usize(..len), rng.u64(..));
+        match rng.u8(..5) {
+            0 if len < MOST_TASKS => Self::Insert { task: len, seed },
+            0 | 1 => Self::Move { task, seed },
+            2 => Self::Edit { task, seed },
+            3 => Self::Remove { task, cascade: rng.bool() },
+            _ => Self::Skip { task: Some(task), output: rng.bool(), cascade: true },
+        }
+    }
+
     pub(crate) fn command(self) -> Command {
         match self {
             Self::Execute { held } => Command::Execute { paused: held },
@@ -158,7 +194,7 @@ impl Request {
     /// Whether it may be sent again by somebody who has heard nothing.
     pub(crate) fn may_be_repeated(&self) -> bool {
         match self {
-            Self::Submit { key, .. } => key.is_some(),
+            Self::Submit { key, .. } | Self::Fork { key, .. } => key.is_some(),
             Self::Command { on, .. } => on.key.is_some(),
             _ => true,
         }
@@ -173,6 +209,7 @@ impl Request {
 /// What comes back.
 pub(crate) enum Reply {
     Accepted(Result<Accepted, SubmitError>),
+    Forked(Result<Forked, ForkError>),
     Answered(Result<Answer, CommandError>),
     Shown(Result<Snapshot, JobError>),
     Changed(Result<u64, JobError>),
@@ -189,6 +226,7 @@ impl Reply {
             Self::Accepted(Err(
                 SubmitError::Engine(error) | SubmitError::Job(JobError::Engine(error)),
             ))
+            | Self::Forked(Err(ForkError::Command(CommandError::Job(JobError::Engine(error)))))
             | Self::Answered(Err(CommandError::Job(JobError::Engine(error))))
             | Self::Shown(Err(JobError::Engine(error)))
             | Self::Changed(Err(JobError::Engine(error)))
@@ -232,6 +270,13 @@ pub(crate) async fn ask(engine: Engine, request: Request, plan: Option<Submissio
                 ..Ask::default()
             };
             Reply::Answered(engine.job(job).command(wish.command(), ask).await)
+        }
+        Request::Fork { job, from, edit, key } => {
+            let edits = edit.into_iter().map(Wish::command).collect();
+            let fork = Fork { edits, ..Fork::new(from.fork_from()) };
+            let key = request.key(key);
+            let ask = Ask { origin: Origin::actor("sim"), key, ..Ask::default() };
+            Reply::Forked(engine.job(job).fork(fork, ask).await)
         }
         Request::Snapshot(job) => Reply::Shown(engine.job(job).snapshot().await),
         Request::Changed(job, after) => Reply::Changed(engine.job(job).changed(after).await),

@@ -44,6 +44,7 @@ const WORDS: &[&str] = &[
     "JobCancelled",
     "JobCompleted",
     "JobFailed",
+    "JobForked",
     "JobPaused",
     "JobReopened",
     "JobResumed",

@@ -10,6 +10,7 @@ use annals_tasks_sdk::JobId;
 
 use crate::clock::SimClock;
 use crate::compare;
+use crate::copied;
 use crate::jobs::{Made, number_of};
 use crate::oracle::Oracle;
 use crate::tasks::{Call, Ledger, Name};
@@ -126,8 +127,7 @@ impl Witness {
                 }
                 std::collections::btree_map::Entry::Vacant(free) => {
                     let job = Job::begin(row.job, event).expect("it may be the first");
-                    let draft = &made[number_of(&job.header().name)].draft;
-                    let oracle = Oracle::new(draft.clone());
+                    let oracle = oracle_of(row, &job, made);
                     free.insert(Known { job, history: Vec::new(), oracle })
                 }
             };
@@ -136,9 +136,19 @@ impl Witness {
             known.history.push(event.clone());
             compare::after_event(&known.job, &known.oracle, event.time.as_millis());
         }
+        if let Some(Event::JobForked { job: origin, seq, .. }) = origin_of(row) {
+            self.check_fork(row, (*origin, *seq));
+        }
         let known = self.jobs.get(&row.job).expect("it has events");
         compare::after_command(&known.job, &known.oracle, known.job.time().as_millis());
         assert_eq!(row.after.seq, known.job.seq());
+    }
+
+    /// A fork begins with what its origin had done, and is all there at once.
+    fn check_fork(&self, row: &ReadRow, (origin, seq): (JobId, u64)) {
+        let origin = self.jobs.get(&origin).expect("the origin was durable before").at(seq);
+        let (fork, from) = copied::begun(row.job, &row.events);
+        copied::check_begun(&origin, &from, (&fork, &row.events));
     }
 
     /// What was read since this was asked last.
@@ -212,6 +222,20 @@ impl Witness {
             held && other.exclusive().is_some_and(|its| its.taken && its.key == own.key)
         };
         self.open().any(|(_, known)| holds(&known.job))
+    }
+}
+
+/// That a job is a fork, where its first row says so.
+fn origin_of(row: &ReadRow) -> Option<&Event> {
+    let second = row.events.iter().find(|event| event.seq == 2).map(|event| &event.event);
+    second.filter(|event| matches!(event, Event::JobForked { .. }))
+}
+
+/// What a new job is replayed beside.
+fn oracle_of(row: &ReadRow, job: &Job, made: &[Made]) -> Oracle {
+    match (&row.events[0].event, origin_of(row)) {
+        (Event::JobSubmitted(submitted), Some(_)) => Oracle::of_fork(&submitted.plan),
+        _ => Oracle::new(made[number_of(&job.header().name)].draft.clone()),
     }
 }
 

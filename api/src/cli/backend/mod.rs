@@ -9,7 +9,8 @@ mod verb;
 pub(super) use held::event;
 use seam::aside;
 pub(super) use seam::{
-    Answered, Backend, Draft, ForAll, Listing, Order, Page, Said, Settled, Submitted, Until,
+    Answered, Backend, Draft, ForAll, Forking, Listing, Order, Page, Said, Settled, Submitted,
+    Until,
 };
 pub(super) use server::Server;
 pub(super) use verb::Verb;

@@ -1,5 +1,6 @@
 //! The seam itself: what can be asked, and what is given.
 
+use annals_engine::job::ForkFrom;
 use annals_tasks_sdk::{JobId, KindName, Payload};
 use serde_json::value::RawValue;
 
@@ -72,6 +73,13 @@ pub(in crate::cli) struct Submitted {
     pub(in crate::cli) json: String,
     /// Whether it was submitted before, by the same key.
     pub(in crate::cli) is_known: bool,
+}
+
+/// What a fork is to be.
+pub(in crate::cli) struct Forking {
+    pub(in crate::cli) from: ForkFrom,
+    /// The JSON of a list of edits.
+    pub(in crate::cli) edits: Option<String>,
 }
 
 /// What is to be submitted.
@@ -217,6 +225,19 @@ impl Backend {
         match self {
             Self::Held(held) => held.command(job, verb, asked).await,
             Self::Served(server) => server.command(job, verb, asked).await,
+        }
+    }
+
+    /// Makes a new job that goes on from this one.
+    pub(in crate::cli) async fn fork(
+        &self,
+        job: JobId,
+        forking: Forking,
+        asked: &Asked,
+    ) -> Result<Submitted, CliError> {
+        match self {
+            Self::Held(held) => held.fork(job, forking, asked).await,
+            Self::Served(server) => server.fork(job, forking, asked).await,
         }
     }
 

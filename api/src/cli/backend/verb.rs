@@ -63,26 +63,25 @@ impl Verb {
     /// The request that asks it of a job on a server.
     pub(super) fn request(self, job: JobId, asked: &Asked) -> Request {
         let job = job.to_string();
-        let said = |request: Request| {
+        let in_query = |request: Request| {
             request
                 .with_some("reason", asked.reason.as_ref())
                 .with_some("expected_seq", asked.expected_seq)
                 .with_some("dry_run", asked.dry_run.then_some(true))
         };
         let mut fields = self.fields();
-        fields.extend(because(asked.reason.as_deref()));
-        fields.extend(asked.expected_seq.map(|seq| format!(r#""expected_seq":{seq}"#)));
+        fields.extend(said(asked));
         let body = format!("{{{}}}", fields.join(","));
         let request = match &self {
             // Of these the body is another, or there is none.
             Self::Remove { task, cascade } => {
                 let request = Request::delete(["jobs", &job, "tasks", task.as_str()]);
-                return said(request.with_some("cascade", cascade.then_some(true)));
+                return in_query(request.with_some("cascade", cascade.then_some(true)));
             }
             Self::Edit { task, patch, reset } => {
                 let body = patch.to_json().as_str().to_owned();
                 let request = Request::patch(["jobs", &job, "tasks", task.as_str()], body);
-                return said(request.with_some("reset", reset.then_some(true)));
+                return in_query(request.with_some("reset", reset.then_some(true)));
             }
             Self::Insert { .. } => Request::post(["jobs", &job, "tasks"], body),
             Self::Move { task, .. } | Self::Retry { task } => {
@@ -152,6 +151,12 @@ fn at(place: &Place) -> Option<String> {
         // Nobody says the first place here, and the last one is where nothing is said.
         Place::First | Place::Last => None,
     }
+}
+
+/// What is said beside a command, as members of an object.
+pub(super) fn said(asked: &Asked) -> impl Iterator<Item = String> {
+    let seq = asked.expected_seq.map(|seq| format!(r#""expected_seq":{seq}"#));
+    because(asked.reason.as_deref()).into_iter().chain(seq)
 }
 
 /// The reason as a member of an object.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::exit::Exit;
 use super::from::INVALID_PLAN;
 use crate::cli::text::plain;
+use crate::http::{FieldError, Problem};
 use crate::plan_file::{Fault, Faults, Overrides, PlanFile};
 
 /// Why a command could not be carried out, in words.
@@ -98,6 +99,35 @@ impl CliError {
         let mut error = Self::new(Exit::Usage, "invalid_task", "the task is not valid");
         error.more.errors = errors.0;
         error
+    }
+
+    /// What is wrong with a list of edits.
+    pub(in crate::cli) fn of_edits(problem: Problem) -> Self {
+        let detail = problem.detail().to_owned();
+        let mut error = Self::new(Exit::Usage, problem.code().word, detail);
+        let places = problem.into_errors().into_iter();
+        let place = |place: FieldError| PlanError { pointer: place.pointer, detail: place.detail };
+        error.more.errors = places.map(place).collect();
+        error
+    }
+
+    /// Of one edit in a list; its task is described there at `body`.
+    pub(in crate::cli) fn of_edit(mut self, index: usize, body: &str) -> Self {
+        self.detail = format!("edit {}: {}", index + 1, self.detail);
+        for error in &mut self.more.errors {
+            error.pointer.insert_str(0, &format!("/{index}{body}"));
+        }
+        self
+    }
+
+    /// The same, where a server says it of the body that the list stood in.
+    pub(in crate::cli) fn in_list_of_edits(mut self) -> Self {
+        for error in &mut self.more.errors {
+            if let Some(pointer) = error.pointer.strip_prefix("/edits") {
+                error.pointer = pointer.to_owned();
+            }
+        }
+        self
     }
 
     /// With lines that are shown before the sentence.

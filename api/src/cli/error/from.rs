@@ -111,7 +111,7 @@ impl From<Rejection> for CliError {
     fn from(rejection: Rejection) -> Self {
         let Rejection { code, message, status, allowed, dependants, errors } = rejection;
         let exit = match code {
-            "no_such_task" => Exit::NoSuch,
+            "no_such_task" | "no_such_event" => Exit::NoSuch,
             "invalid_task" => Exit::Usage,
             _ => Exit::Rejected,
         };
@@ -196,7 +196,7 @@ impl From<Problem> for CliError {
 /// The exit code of what a server refused.
 fn exit_of(problem: &Problem) -> Exit {
     match (problem.status, &*problem.code) {
-        (_, "no_such_job" | "no_such_task" | "no_such_attempt") => Exit::NoSuch,
+        (_, "no_such_job" | "no_such_task" | "no_such_event" | "no_such_attempt") => Exit::NoSuch,
         (_, "idempotency_key_reused") | (401 | 403 | 409 | 412, _) => Exit::Rejected,
         (400 | 413 | 422, _) => Exit::Usage,
         _ => Exit::Unreachable,

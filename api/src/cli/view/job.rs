@@ -39,8 +39,16 @@ pub(in crate::cli) struct Job {
     pub(in crate::cli) deadline: Option<Timestamp>,
     #[serde(rename = "finished_at", default, deserialize_with = "maybe_time")]
     pub(in crate::cli) finished: Option<Timestamp>,
+    pub(in crate::cli) forked_from: Option<ForkedFrom>,
     #[serde(default)]
     pub(in crate::cli) tasks: Vec<Task>,
+}
+
+/// Where a fork comes from.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(in crate::cli) struct ForkedFrom {
+    pub(in crate::cli) job: JobId,
+    pub(in crate::cli) seq: u64,
 }
 
 /// How many tasks stand where.

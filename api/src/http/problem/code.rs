@@ -52,6 +52,8 @@ codes! {
     NO_SUCH_JOB = "no_such_job", NOT_FOUND, "No such job";
     /// The job has no such task.
     NO_SUCH_TASK = "no_such_task", NOT_FOUND, "No such task";
+    /// The job has no event of this number.
+    NO_SUCH_EVENT = "no_such_event", NOT_FOUND, "No such event";
     /// The task has no such attempt.
     NO_SUCH_ATTEMPT = "no_such_attempt", NOT_FOUND, "No such attempt";
     /// An attempt has written something, and its log is gone.
@@ -116,6 +118,10 @@ impl Code {
             "Tasks behind it would no longer wait for those before it."
         }),
         refusal("would_be_a_circle", "A circle", "Tasks would need each other."),
+        refusal("output_is_missing", "An output is missing", {
+            "A task of a fork would take an output that there is not; `dependants` says where."
+        }),
+        refusal("not_an_edit", "Not an edit", "A fork is edited by commands that edit a plan."),
         refusal("task_exists", "The task exists", {
             "The job has a task of this id, or had one: ids are never used again."
         }),
@@ -126,7 +132,7 @@ impl Code {
 
     /// The code of a command that the job machine refused.
     pub fn refused(word: &'static str) -> Self {
-        for other in [Self::NO_SUCH_TASK, Self::INVALID_TASK] {
+        for other in [Self::NO_SUCH_TASK, Self::NO_SUCH_EVENT, Self::INVALID_TASK] {
             if word == other.word {
                 return other;
             }

@@ -116,6 +116,17 @@ impl Problem {
         self
     }
 
+    /// Of one edit among others.
+    pub(in crate::http) fn of_edit(mut self, index: usize) -> Self {
+        self.0.detail = format!("edit {}: {}", index + 1, self.0.detail);
+        self
+    }
+
+    /// The places that are at fault.
+    pub(crate) fn into_errors(self) -> Vec<FieldError> {
+        self.0.errors
+    }
+
     /// With a header of the answer.
     pub fn with_header(mut self, name: axum::http::HeaderName, value: HeaderValue) -> Self {
         self.0.headers.insert(name, value);

@@ -93,7 +93,10 @@ pub(super) fn may_edit(job: &Job, command: &str) -> Result<(), Rejection> {
     if over || job.status == JobStatus::Completed { Err(refuse(job, command, "")) } else { Ok(()) }
 }
 
-pub(super) fn find<'a>(job: &'a Job, id: &TaskId) -> Result<(TaskNumber, &'a Task), Rejection> {
+pub(in crate::job) fn find<'a>(
+    job: &'a Job,
+    id: &TaskId,
+) -> Result<(TaskNumber, &'a Task), Rejection> {
     let found = job.find(id.as_str()).and_then(|number| Some((number, job.task(number)?)));
     found.ok_or_else(|| {
         rejection(job, "no_such_task", format!("the job has no task {:?}", id.as_str()))
@@ -171,7 +174,7 @@ fn would_lose(job: &Job, chosen: TaskNumber, dependants: Vec<Dependant>, verb: &
 }
 
 /// Where the reference stands, for the end of a sentence; nothing where it is the whole.
-pub(super) fn place(dependant: &Dependant) -> String {
+pub(in crate::job) fn place(dependant: &Dependant) -> String {
     let reference = &dependant.reference;
     if reference.is_empty() { String::new() } else { format!(" (at {reference})") }
 }
@@ -218,7 +221,7 @@ pub(super) fn settled(job: &Job, task: &Task) -> Rejection {
     rejection(job, "task_is_settled", message)
 }
 
-pub(super) fn rejection(job: &Job, code: &'static str, message: String) -> Rejection {
+pub(in crate::job) fn rejection(job: &Job, code: &'static str, message: String) -> Rejection {
     let (status, allowed) = (job.status, allowed(job));
     Rejection { code, message, status, allowed, dependants: Vec::new(), errors: Vec::new() }
 }

@@ -9,6 +9,7 @@ mod report;
 mod submit;
 
 pub(crate) use change::invalid;
+pub(super) use edit::{find, place, rejection};
 pub use submit::submit;
 
 use annals_tasks_sdk::JobId;
@@ -37,6 +38,14 @@ fn obey(job: &Job, command: Command, cx: &Context) -> Result<Vec<Event>, Rejecti
         Command::Pause { mode } => lifecycle::pause(job, mode),
         Command::Resume => lifecycle::resume(job),
         Command::Cancel => lifecycle::cancel(job),
+        Command::Retry { task } => again::retry(job, &task, cx.now),
+        edit => obey_edit(job, edit),
+    }
+}
+
+/// What an edit makes happen to a fork that has not begun.
+pub(super) fn obey_edit(job: &Job, edit: Command) -> Result<Vec<Event>, Rejection> {
+    match edit {
         Command::Skip { task, output, cascade } => {
             edit::skip(job, task.as_ref(), output.as_ref(), cascade)
         }
@@ -44,7 +53,10 @@ fn obey(job: &Job, command: Command, cx: &Context) -> Result<Vec<Event>, Rejecti
         Command::Insert { task, place, needed_by } => change::insert(job, task, &place, &needed_by),
         Command::Move { task, place } => change::shift(job, &task, &place),
         Command::Edit { task, patch, reset } => change::edit(job, &task, &patch, reset),
-        Command::Retry { task } => again::retry(job, &task, cx.now),
+        _ => {
+            let message = "a fork can be edited by insert, move, edit, remove and skip".into();
+            Err(rejection(job, "not_an_edit", message))
+        }
     }
 }
 
@@ -99,7 +111,14 @@ pub fn begin(id: JobId, events: Vec<Event>, cx: &Context) -> Result<(Job, Vec<Re
     let first = Recorded { seq: 1, time: cx.now, origin, leads: true, key, event: first };
     let mut job = Job::begin(id, &first)?;
     let mut recorded = vec![first];
+    // Of a fork whoever asked says that it is one, and edits it. One reason is enough for all.
+    let asker = Origin { reason: None, ..cx.origin.clone() };
     for event in events {
+        let of_engine = job.is_copied() || matches!(event, Event::JobStarted);
+        let origin = if of_engine { Origin::ENGINE } else { asker.clone() };
+        take_in(&mut job, event, origin, false, cx, &mut recorded)?;
+    }
+    while let Some(event) = conclude::conclude(&job, cx.now) {
         take_in(&mut job, event, Origin::ENGINE, false, cx, &mut recorded)?;
     }
     Ok((job, recorded))

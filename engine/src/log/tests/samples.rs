@@ -8,8 +8,8 @@ use annals_tasks_sdk::plan::{
 use annals_tasks_sdk::{Exit, JobId, KindName, Payload, TaskId, Timestamp};
 
 use crate::job::{
-    AttemptEnd, Event, Failure, Intent, JobStatus, LogSize, PauseMode, Submitted, TaskNumber,
-    ValueDigest, Wait,
+    AttemptEnd, Event, Failure, ForkedFrom, Intent, JobStatus, LogSize, PauseMode, Submitted,
+    TaskNumber, ValueDigest, Wait,
 };
 use crate::log::{Head, JobRow, Position};
 
@@ -97,6 +97,12 @@ fn job_events() -> Vec<Event> {
         let (workflow, source) = (workflow.map(Into::into), source.map(Into::into));
         Event::JobSubmitted(Box::new(Submitted { plan, workflow, source }))
     };
+    let forked = |task, copied| Event::JobForked {
+        job: JobId::from_u128(0x0197_f0c2_7b3e_7c11_9f0e_1d2c_3b4a_5968),
+        seq: 70_000,
+        task,
+        copied,
+    };
     let noop = TaskSpec::new(TaskId::new("a").unwrap(), KindName::new("noop").unwrap());
     let mut small = Plan::new("");
     small.tasks = vec![noop];
@@ -117,6 +123,8 @@ fn job_events() -> Vec<Event> {
         Event::JobCompleted,
         Event::JobFailed { error: failure() },
         Event::JobCancelled,
+        forked(None, 0),
+        forked(Some(TASK), 70_000),
         Event::DeadlinePassed { error: failure() },
     ]
 }
@@ -182,6 +190,7 @@ pub(super) fn job_row() -> JobRow {
         workflow: Some("server-init".into()),
         source: Some("init.yaml".into()),
         labels: [("env".into(), "prod".into())].into(),
+        forked_from: Some(ForkedFrom { job: JobId::from_u128(8), seq: 4 }),
         created: Timestamp::from_millis(1),
         started: Some(Timestamp::from_millis(2)),
         finished: Some(Timestamp::from_millis(3)),

@@ -1,6 +1,6 @@
 //! The payload of each event.
 
-use annals_tasks_sdk::{Payload, Timestamp};
+use annals_tasks_sdk::{JobId, Payload, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::Json;
@@ -32,6 +32,14 @@ struct JobReopened {
 struct JobFailed<'a> {
     #[serde(borrow)]
     error: Failure<'a>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct JobForked {
+    job: u128,
+    seq: u64,
+    task: Option<u32>,
+    copied: u32,
 }
 
 /// `AttemptStarted` and `AttemptLost`.
@@ -105,6 +113,10 @@ pub(in crate::log) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecE
             write(out, &Skip { task: task.0, output: text(output.as_ref()) })
         }
         Event::JobReopened { held } => write(out, &JobReopened { held: *held }),
+        Event::JobForked { job, seq, task, copied } => {
+            let (job, task) = (job.as_u128(), task.map(|task| task.0));
+            write(out, &JobForked { job, seq: *seq, task, copied: *copied })
+        }
         Event::JobFailed { error } => write(out, &JobFailed { error: error.into() }),
         Event::AttemptStarted { task, attempt } | Event::AttemptLost { task, attempt } => {
             write(out, &Attempt { task: task.0, attempt: *attempt })
@@ -157,6 +169,11 @@ pub(in crate::log) fn get(number: u16, payload: &[u8]) -> Result<Option<Event>, 
             Event::PauseRequested { mode: read::<PauseRequested>(payload)?.mode.into() }
         }
         types::JOB_REOPENED => Event::JobReopened { held: read::<JobReopened>(payload)?.held },
+        types::JOB_FORKED => {
+            let JobForked { job, seq, task, copied } = read(payload)?;
+            let (job, task) = (JobId::from_u128(job), task.map(TaskNumber));
+            Event::JobForked { job, seq, task, copied }
+        }
         types::JOB_FAILED => {
             Event::JobFailed { error: read::<JobFailed<'_>>(payload)?.error.into() }
         }

@@ -5,7 +5,7 @@ use annals_tasks_sdk::{JobId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::parts::Failure;
-use crate::job;
+use crate::job::{self, ForkedFrom};
 use crate::log::{Head, JobRow, Position};
 
 /// A job's row in the views.
@@ -25,6 +25,8 @@ pub(in crate::log) struct JobRowV1<'a> {
     workflow: Option<&'a str>,
     source: Option<&'a str>,
     labels: Vec<(&'a str, &'a str)>,
+    /// The origin and its seq, of a fork.
+    forked_from: Option<(u128, u64)>,
     created: i64,
     started: Option<i64>,
     finished: Option<i64>,
@@ -72,6 +74,7 @@ impl<'a> From<&'a JobRow> for JobRowV1<'a> {
             workflow: row.workflow.as_deref(),
             source: row.source.as_deref(),
             labels: row.labels.iter().map(|(key, value)| (&**key, &**value)).collect(),
+            forked_from: row.forked_from.map(|from| (from.job.as_u128(), from.seq)),
             created: row.created.as_millis(),
             started: row.started.map(Timestamp::as_millis),
             finished: row.finished.map(Timestamp::as_millis),
@@ -98,6 +101,9 @@ impl From<JobRowV1<'_>> for JobRow {
             workflow: row.workflow.map(Into::into),
             source: row.source.map(Into::into),
             labels: labels.map(|(key, value)| (key.into(), value.into())).collect(),
+            forked_from: row
+                .forked_from
+                .map(|(job, seq)| ForkedFrom { job: JobId::from_u128(job), seq }),
             created: Timestamp::from_millis(row.created),
             started: row.started.map(Timestamp::from_millis),
             finished: row.finished.map(Timestamp::from_millis),

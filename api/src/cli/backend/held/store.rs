@@ -4,19 +4,22 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use annals_engine::job::{Event, Job};
-use annals_engine::runtime::{Answer, Logged};
+use annals_engine::job::{Command, Event, Job};
+use annals_engine::runtime::{Answer, Fork, ForkError, Forked, Logged};
 use annals_engine::{Ask, Builder, Engine, IdempotencyKey, JobHandle, Submission};
 use annals_tasks_sdk::plan::Plan;
-use annals_tasks_sdk::{JobId, KindName};
+use annals_tasks_sdk::{JobId, KindName, Payload};
 use serde_json::value::RawValue;
 
 use crate::cli::args::Asked;
 use crate::cli::backend::verb::Verb;
-use crate::cli::backend::{Answered, Draft, ForAll, Listing, Order, Page, Settled, Submitted};
-use crate::cli::error::CliError;
+use crate::cli::backend::{
+    Answered, Draft, ForAll, Forking, Listing, Order, Page, Settled, Submitted,
+};
+use crate::cli::error::{CliError, Exit};
 use crate::cli::store;
 use crate::dto;
+use crate::json::{self, Level};
 use crate::list::{self, Cursor, LIMIT_MAX};
 
 /// Events that are read at a time.
@@ -114,19 +117,38 @@ impl Held {
         verb: Verb,
         asked: &Asked,
     ) -> Result<Answered, CliError> {
-        let ask = Ask {
-            origin: store::origin(asked.reason.as_deref()),
-            expected_seq: asked.expected_seq,
-            dry_run: asked.dry_run,
-            ..Ask::default()
-        };
-        let answer = self.0.job(job).command(verb.into(), ask).await?;
+        let answer = self.0.job(job).command(verb.into(), ask(asked)).await?;
         let json = if asked.dry_run {
             dto::DryRun::of(&answer.events, &answer.snapshot).to_json()
         } else {
             dto::Job::at(&answer.snapshot).to_json()
         };
         Ok(Answered { json, is_news: !answer.events.is_empty(), settled: settled(&answer) })
+    }
+
+    /// Records a fork, which starts under the next engine that runs on the store.
+    pub(in crate::cli::backend) async fn fork(
+        &self,
+        job: JobId,
+        forking: Forking,
+        asked: &Asked,
+    ) -> Result<Submitted, CliError> {
+        let edits = edits(forking.edits.as_deref())?;
+        let bodies: Vec<&str> = edits.iter().map(crate::http::body_of_edit).collect();
+        let fork = Fork { edits, ..Fork::new(forking.from) };
+        let forked = self.0.job(job).fork(fork, ask(asked)).await;
+        let forked = forked.map_err(|error| match error {
+            ForkError::Command(error) => error.into(),
+            ForkError::Edit { index, rejection } => {
+                CliError::from(*rejection).of_edit(index, bodies.get(index).unwrap_or(&""))
+            }
+            other => CliError::new(Exit::Usage, "too_large", other.to_string()),
+        })?;
+        let json = match forked {
+            Forked::Rehearsed { events, snapshot } => dto::DryRun::of(&events, &snapshot).to_json(),
+            Forked::Accepted(accepted) => dto::Job::at(&accepted.snapshot).to_json(),
+        };
+        Ok(Submitted { json, is_known: false })
     }
 
     pub(in crate::cli::backend) async fn bulk(
@@ -153,6 +175,27 @@ impl Held {
     pub(in crate::cli::backend) async fn close(self) -> Result<(), CliError> {
         Ok(self.0.shutdown().await?)
     }
+}
+
+/// Who asks, and under which conditions.
+fn ask(asked: &Asked) -> Ask {
+    Ask {
+        origin: store::origin(asked.reason.as_deref()),
+        expected_seq: asked.expected_seq,
+        dry_run: asked.dry_run,
+        ..Ask::default()
+    }
+}
+
+/// The edits of a list of them.
+fn edits(json: Option<&str>) -> Result<Vec<Command>, CliError> {
+    let Some(json) = json else { return Ok(Vec::new()) };
+    let payload = Payload::parse(json).map_err(|error| CliError::usage(error.to_string()))?;
+    let Ok(Level::Array(edits)) = json::level(payload.as_str()) else {
+        return Err(CliError::usage("the file of edits holds no list"));
+    };
+    let edits: Vec<Payload> = edits.into_iter().map(Payload::trusted).collect();
+    crate::http::read_edits(&edits).map_err(CliError::of_edits)
 }
 
 /// JSON that was just written.

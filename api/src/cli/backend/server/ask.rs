@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals_engine::job::TaskStatus;
+use annals_engine::job::{ForkFrom, TaskStatus};
 use annals_tasks_sdk::JobId;
 use reqwest::StatusCode;
 use serde::Deserialize;
@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 
 use crate::cli::Session;
 use crate::cli::args::Asked;
-use crate::cli::backend::verb::Verb;
-use crate::cli::backend::{Answered, ForAll, Listing, Order, Page, Settled, Submitted};
+use crate::cli::backend::verb::{Verb, said};
+use crate::cli::backend::{Answered, ForAll, Forking, Listing, Order, Page, Settled, Submitted};
 use crate::cli::error::CliError;
 use crate::cli::output::note;
 use crate::cli::store::{self, Name};
 use crate::cli::view::{self, Job, Task};
 use crate::client::{Address, Body, Client, Follow, Patience, Reply, Request};
-use crate::json::compact;
+use crate::json::{compact, quoted};
 use crate::list::LIMIT_MAX;
 
 /// A server, and how long it is asked again.
@@ -191,6 +191,25 @@ impl Server {
 }
 
 impl Server {
+    pub(in crate::cli::backend) async fn fork(
+        &self,
+        job: JobId,
+        forking: Forking,
+        asked: &Asked,
+    ) -> Result<Submitted, CliError> {
+        let from = match &forking.from {
+            ForkFrom::Task(task) => format!(r#""from_task":{}"#, quoted(task.as_str())),
+            ForkFrom::Seq(seq) => format!(r#""from_seq":{seq}"#),
+        };
+        let edits = forking.edits.map(|edits| format!(r#""edits":{edits}"#));
+        let fields: Vec<String> = [from].into_iter().chain(edits).chain(said(asked)).collect();
+        let job = job.to_string();
+        let request = Request::post(["jobs", &job, "fork"], format!("{{{}}}", fields.join(",")));
+        let request = request.with_some("dry_run", asked.dry_run.then_some(true));
+        let reply = self.act(&request).await.map_err(CliError::in_list_of_edits)?;
+        Ok(Submitted { json: one_line(reply.text), is_known: false })
+    }
+
     pub(in crate::cli::backend) async fn bulk(
         &self,
         wanted: ForAll<'_>,

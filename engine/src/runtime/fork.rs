@@ -1,0 +1,231 @@
+//! Forks: a job that goes on from what another one has done, and stands alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use annals_tasks_sdk::{JobId, KindName};
+
+use super::commands::stale;
+use super::engine::Shared;
+use super::error::{CommandError, ForkError, JobError, SubmitError};
+use super::executor::Executor;
+use super::handle::{JobHandle, weight, weight_of_origin};
+use super::keys::Claimed;
+use super::message::{Ask, Shows, Snapshot};
+use super::submit::Accepted;
+use crate::job::{
+    self, Command, Context, Event, ForkFrom, Job, Recorded, Rejection, begin, kind_is_closed,
+    no_such_event,
+};
+use crate::log::PageLimit;
+
+/// How many bytes of outputs and inputs a fork may begin with, where nothing else is said.
+pub(super) const FORK_BYTES: usize = 64 << 20;
+
+/// What is read of a history at a time.
+const PAGE: PageLimit = PageLimit { events: 4_096, bytes: 4 << 20 };
+
+/// What a fork is to be.
+#[derive(Debug, Clone)]
+pub struct Fork {
+    /// What of its origin it does anew.
+    pub from: ForkFrom,
+    /// What is changed before it starts, all or none: inserts, moves, edits, removals and skips.
+    pub edits: Vec<Command>,
+    /// Kinds that the edits may not bring in, and of whose tasks they may not say what these do.
+    pub closed_kinds: Vec<KindName>,
+}
+
+impl Fork {
+    /// A fork without edits.
+    pub fn new(from: ForkFrom) -> Self {
+        Self { from, edits: Vec::new(), closed_kinds: Vec::new() }
+    }
+}
+
+/// What became of a fork that was asked for.
+#[derive(Clone)]
+pub enum Forked {
+    /// The new job; it is durable.
+    Accepted(Accepted),
+    /// What it would begin with. It was a dry run: the job has the nil id, since there is none.
+    Rehearsed {
+        /// Its events.
+        events: Vec<Recorded>,
+        /// The job that they make.
+        snapshot: Snapshot,
+    },
+}
+
+impl JobHandle {
+    /// Makes a new job that goes on from what this one has done; this one stays as it is. The new
+    /// one is durable when this returns, and needs nothing of this one any more.
+    ///
+    /// Where it comes with a key, and a fork with that key was made before, no other job is made.
+    /// While an equal one is on its way this waits for it.
+    pub async fn fork(&self, fork: Fork, ask: Ask) -> Result<Forked, ForkError> {
+        let (shared, _) = self.shared();
+        let limit = shared.settings.limits.payload_bytes;
+        let edits = fork.edits.iter().map(|edit| weight(edit, &ask));
+        for bytes in edits.chain([weight_of_origin(&ask.origin)]) {
+            if bytes > limit {
+                return Err(CommandError::TooLarge { bytes, limit }.into());
+            }
+        }
+        let claim = match ask.key.filter(|_| !ask.dry_run) {
+            None => None,
+            Some(key) => match shared.keys.claim(key).await.map_err(CommandError::from)? {
+                Claimed::Mine(claim) => Some(claim),
+                Claimed::Done(made) => {
+                    let job = self.engine().job(made);
+                    let snapshot = job.snapshot().await?;
+                    return Ok(Forked::Accepted(Accepted { job, snapshot, replayed: true }));
+                }
+            },
+        };
+        let now = self.snapshot().await?.job;
+        if let Some(stale) = stale(&now, &ask) {
+            return Err(stale.into());
+        }
+        let origin = match fork.from {
+            ForkFrom::Task(_) => now,
+            ForkFrom::Seq(seq) => self.at(now, seq).await?,
+        };
+        let cx = Context {
+            origin: ask.origin,
+            key: claim.as_deref().map(|claim| Box::new(claim.key())),
+            now: shared.clock.now(),
+            random: fastrand::f64(),
+            losses: shared.settings.losses,
+        };
+        let making = Arc::clone(shared);
+        if ask.dry_run {
+            let rehearse = move || making.rehearse_fork(&origin, fork, &cx);
+            return shared.workers.blocking(rehearse).await?;
+        }
+        let job = shared.clock.new_id();
+        let begun = shared.workers.blocking(move || {
+            let events = making.begin_fork(&origin, fork)?;
+            Executor::begin(job, events, &cx).map_err(ForkError::from)
+        });
+        let executor = Box::new(begun.await??);
+        let snapshot =
+            shared.take_over(executor, claim, Shows::Snapshot).await.map_err(|error| {
+                match error {
+                    SubmitError::Engine(error) => error.into(),
+                    SubmitError::Job(error) => ForkError::from(error),
+                    // The loop has nothing else to say of what was begun.
+                    other => JobError::Unreadable { job, why: other.to_string() }.into(),
+                }
+            })?;
+        let job = self.engine().job(job);
+        let snapshot = match snapshot {
+            Some(snapshot) => snapshot,
+            None => job.snapshot().await?,
+        };
+        Ok(Forked::Accepted(Accepted { job, snapshot, replayed: false }))
+    }
+
+    /// The job as it was at one of its events; `now` is as it is.
+    async fn at(&self, now: Arc<Job>, seq: u64) -> Result<Arc<Job>, ForkError> {
+        if seq == now.seq() {
+            return Ok(now);
+        }
+        if seq == 0 || seq > now.seq() {
+            return Err(CommandError::from(no_such_event(&now, seq)).into());
+        }
+        let unreadable = |why: String| JobError::Unreadable { job: self.id(), why };
+        let mut then: Option<Job> = None;
+        loop {
+            let after = then.as_ref().map_or(0, Job::seq);
+            let page = self.page(after, PAGE).await?;
+            if page.is_empty() {
+                return Err(unreadable(format!("event {} cannot be read", after + 1)).into());
+            }
+            for logged in page {
+                let event = &logged.recorded;
+                let taken = match &mut then {
+                    None => Job::begin(self.id(), event).map(|job| then = Some(job)),
+                    Some(job) => job.evolve(event),
+                };
+                taken.map_err(|illegal| unreadable(illegal.to_string()))?;
+                if event.seq == seq {
+                    break;
+                }
+            }
+            if let Some(job) = then.take_if(|job| job.seq() == seq) {
+                return Ok(Arc::new(job));
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// The first events of a fork.
+    fn begin_fork(&self, origin: &Job, fork: Fork) -> Result<Vec<Event>, ForkError> {
+        let Fork { from, edits, closed_kinds } = fork;
+        let made = job::fork(origin, &from, edits, |job, edit| {
+            opens(job, edit, &closed_kinds).or_else(|| self.refuses(job, edit))
+        });
+        let events = made.map_err(|error| match error {
+            job::ForkError::Rejected(rejection) => CommandError::from(rejection).into(),
+            job::ForkError::Edit { index, rejection } => ForkError::Edit { index, rejection },
+            job::ForkError::Illegal(illegal) => {
+                JobError::Unreadable { job: origin.id(), why: illegal.to_string() }.into()
+            }
+        })?;
+        let (bytes, limit) = (events.iter().map(weight_of_event).sum(), self.settings.fork_bytes);
+        if bytes > limit {
+            return Err(ForkError::TooLarge { bytes, limit });
+        }
+        Ok(events)
+    }
+
+    /// What a fork would begin with.
+    fn rehearse_fork(&self, origin: &Job, fork: Fork, cx: &Context) -> Result<Forked, ForkError> {
+        let events = self.begin_fork(origin, fork)?;
+        let none = JobId::from_u128(0);
+        let begun = begin(none, events, cx);
+        let (job, events) = begun.map_err(|illegal| JobError::Unreadable {
+            job: origin.id(),
+            why: illegal.to_string(),
+        })?;
+        let snapshot = Snapshot { job: Arc::new(job), live: BTreeMap::new(), lack: None };
+        Ok(Forked::Rehearsed { events, snapshot })
+    }
+}
+
+/// Why an edit is refused that says what a task of a closed kind does.
+fn opens(job: &Job, edit: &Command, closed: &[KindName]) -> Option<Rejection> {
+    let (task, kind, place) = match edit {
+        Command::Insert { task, .. } => (&task.id, &task.kind, "/kind"),
+        Command::Edit { task, patch, .. } => match patch.kind() {
+            Some(kind) => (task, kind, "/kind"),
+            None if patch.has("input") => {
+                (task, &job.task(job.find(task.as_str())?)?.spec.kind, "/input")
+            }
+            None => return None,
+        },
+        _ => return None,
+    };
+    closed.contains(kind).then(|| kind_is_closed(job, task, kind, place))
+}
+
+/// How many bytes of values an event of a fork keeps.
+fn weight_of_event(event: &Event) -> usize {
+    match event {
+        Event::JobSubmitted(submitted) => {
+            let plan = &submitted.plan;
+            let inputs = plan.tasks.iter().map(|task| task.input.as_str().len());
+            plan.input.as_str().len() + inputs.sum::<usize>()
+        }
+        Event::TaskCompleted { output, .. } | Event::TaskSkipped { output: Some(output), .. } => {
+            output.as_str().len()
+        }
+        Event::TaskFailed { error, .. } => error.message.len(),
+        Event::TaskInserted { spec, .. } | Event::TaskEdited { spec, .. } => {
+            spec.input.as_str().len()
+        }
+        _ => 0,
+    }
+}
