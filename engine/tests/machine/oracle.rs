@@ -329,6 +329,7 @@ impl Oracle {
                 self.over(*task, *attempt).losses = 0;
             }
             Event::AttemptLost { task, attempt } => {
+                assert!(!self.is_overdue(self.time), "a start looks at the deadline first");
                 let wants_consent = self.sketch(index(*task)).on_lost != OnLost::Rerun;
                 let known = self.over(*task, *attempt);
                 (known.losses, known.wants_consent) = (known.losses + 1, wants_consent);
