@@ -96,8 +96,6 @@ impl App {
     /// Does what these arguments say, the first of which is the program's name; for programs whose
     /// `main` has called [`isolated_entry`](crate::isolated_entry) and does more than this.
     pub fn run_with(self, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-        // Where this is the process of an attempt, nothing else is to be done, and no store opened.
-        self.open("").serve_isolated();
         crate::cli::main(self, arguments)
     }
 

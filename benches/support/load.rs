@@ -35,8 +35,8 @@ pub(crate) struct Loaded {
     pub(crate) seconds: f64,
     /// How many answers had which status.
     pub(crate) statuses: BTreeMap<u16, usize>,
-    /// From when a request was due, or sent where it was not, to the last byte of its answer,
-    /// ascending.
+    /// From when a request was sent, or was due where no connection was free then, to the last
+    /// byte of its answer, ascending.
     pub(crate) micros: Vec<u32>,
 }
 
@@ -110,10 +110,15 @@ async fn run(load: Load) -> io::Result<Loaded> {
                     return io::Result::Ok(answers);
                 }
                 let mut from = Instant::now();
-                if let Some(due) = due(number) {
-                    // Who is late because all connections waited has waited, too.
-                    from = begun + due;
-                    tokio::time::sleep_until(from.into()).await;
+                if let Some(due) = due(number).map(|due| begun + due) {
+                    if due > from {
+                        // A timer goes off up to a millisecond late: that is not the server's.
+                        tokio::time::sleep_until(due.into()).await;
+                        from = Instant::now();
+                    } else {
+                        // It is late because all connections waited, and has waited, too.
+                        from = due;
+                    }
                 }
                 let status = client.ask(&messages[number % messages.len()]).await?;
                 let micros = u32::try_from(from.elapsed().as_micros()).unwrap_or(u32::MAX);

@@ -176,3 +176,39 @@ fn a_closed_pipe_ends_a_listing_quietly() {
         assert!(answer.stderr.is_empty(), "{args:?}: {}", answer.stderr);
     }
 }
+
+/// A job that waits for the key of another one says so, and neither is counted as one that was
+/// stopped.
+#[test]
+fn who_waits_for_a_key_is_told_who_holds_it() {
+    let place = Place::new();
+    let plan = |name: &str, script: &str| {
+        let tasks = format!("tasks: [{{id: a, kind: shell, input: {{script: '{script}'}}}}]");
+        format!("name: {name}\nexclusive: host/x\n{tasks}\n")
+    };
+    place.write(
+        "first.yaml",
+        plan("first", "touch $DIR/runs; sleep 300").replace(
+            "input: {",
+            &format!("input: {{env: {{DIR: '{}'}}, ", place.path("").display()),
+        ),
+    );
+    place.write("second.yaml", plan("second", "true"));
+    let child = place.start(&["run", "first.yaml"]);
+    place.wait_for("runs");
+    signal(&child, Signal::INT);
+    let said = finish(child).expect(130).stdout;
+    assert!(!said.contains("of this store"), "{said}");
+    let holder = place.newest_id();
+
+    let mut command = place.command(&["run", "second.yaml"]);
+    let out = std::fs::File::create(place.path("out")).unwrap();
+    let child = command.stdout(out).spawn().unwrap();
+    until("why it waits", || place.read("out").contains("exclusive key"));
+    signal(&child, Signal::INT);
+    finish(child).expect(130);
+    let said = place.read("out");
+    let words = format!("waits for its exclusive key host/x, which job {holder} holds");
+    assert!(said.contains(&words) && said.contains(&format!("show {holder}")), "{said}");
+    assert!(!said.contains("of this store"), "{said}");
+}

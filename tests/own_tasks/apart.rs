@@ -15,6 +15,29 @@ const SETTINGS: &str = "
     memory = '512MiB'
 ";
 
+/// What the engine was told of a kind holds for its attempts, too, wherever they run.
+#[test]
+fn a_kind_has_its_settings_in_a_process_of_its_own() {
+    let place = Place::new();
+    let settings = "[pools.net]\nisolation = 'process'\nkinds = ['http']\n";
+    std::fs::write(place.path("annals.toml"), settings).expect("a file");
+    let server = serve(&place, &["--allow-targets", "private"]);
+    let url = format!("http://{}/livez", server.address);
+    let ended = run(&server, "http", &json!({"url": url}), 1);
+    assert_eq!(ended["status"], "completed", "{ended}");
+    server.end();
+}
+
+#[test]
+fn a_pool_that_cannot_be_had_is_a_bad_setting() {
+    let place = Place::new();
+    for settings in ["kinds = ['nobody']", "kinds = ['note']\nthreads = 0"] {
+        std::fs::write(place.path("annals.toml"), format!("[pools.odd]\n{settings}\n")).unwrap();
+        let answer = place.annals(&["serve", "--listen", "127.0.0.1:0", "--json"]).expect(2);
+        assert!(answer.stderr.contains("bad_setting"), "{}", answer.stderr);
+    }
+}
+
 /// Runs a job of one task to its end.
 fn run(server: &Server, kind: &str, input: &Value, attempts: u32) -> Value {
     let retry = json!({"max_attempts": attempts, "backoff": {"initial": "0s", "jitter": 0}});

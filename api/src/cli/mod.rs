@@ -35,6 +35,7 @@ mod watch;
 mod why;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -91,12 +92,25 @@ pub(crate) fn main(app: App, arguments: impl IntoIterator<Item = OsString>) -> E
     }
 }
 
+/// Where this is the process of an attempt, runs that with the settings of its engine, whose
+/// arguments these are, and ends: nothing else is to be done, and no store opened.
+fn serve_isolated(app: &App, command: &Command, file: Option<&File>) -> Result<(), CliError> {
+    let settings = match command {
+        Command::Run(args) => args.flags.settings(file)?,
+        Command::Serve(flags) => flags.settings(file)?,
+        _ => return Ok(()),
+    };
+    app.builder(Path::new(""), |engine| settings.apply(engine)).serve_isolated();
+    Ok(())
+}
+
 fn carry_out(app: App, cli: Cli, matches: &ArgMatches, out: Out) -> Result<Exit, CliError> {
     let Cli { data, server, retry_for, config, json, command } = cli;
     if let Command::Completions { shell } = command {
         return Ok(completions(shell));
     }
     let file = File::read(config.as_deref())?;
+    serve_isolated(&app, &command, file.as_ref())?;
     let usual = file.as_ref().and_then(File::data).unwrap_or_else(|| Settings::default().data);
     let by = |name| match matches.value_source(name) {
         Some(ValueSource::CommandLine) => Source::Flag,

@@ -32,6 +32,10 @@ impl From<StartError> for CliError {
     fn from(error: StartError) -> Self {
         match error {
             StartError::Log(error) => error.into(),
+            // What the settings ask for cannot be had: the store is not to blame.
+            StartError::Pool { .. } | StartError::Limit { .. } => {
+                Self::new(Exit::Usage, "bad_setting", error.to_string())
+            }
             error => Self::unreachable(error.to_string()),
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use annals_engine::job::{Command, Job, PauseMode};
 use annals_engine::runtime::CommandError;
+use annals_engine::views::Reason;
 use annals_engine::{Ask, JobHandle};
 
 use super::{Run, summary};
@@ -77,7 +78,27 @@ impl Follower<'_> {
         if let Some(first) = self.handle.history(0, 1).await?.first() {
             self.show.learn(&event(&self.job, first))?;
         }
-        self.catch_up().await
+        self.catch_up().await?;
+        self.say_who_is_first().await
+    }
+
+    /// Nothing would be shown as long as another job holds the key that the job needs, which may
+    /// be paused.
+    async fn say_who_is_first(&mut self) -> Result<(), CliError> {
+        if self.job.exclusive().is_none() || self.show.is_json() {
+            return Ok(());
+        }
+        let why = self.handle.explain().await?;
+        let waits = why.reasons.iter().find_map(|one| match one.reason {
+            Reason::WantsKey { holder, .. } => Some((one.reason.to_string(), holder)),
+            _ => None,
+        });
+        if let Some((sentence, holder)) = waits {
+            self.show.say(&sentence);
+            let show = self.show.place().command(&format!("show {holder}"));
+            self.show.say(&format!("when this is stopped, `{show}` shows that job"));
+        }
+        Ok(())
     }
 
     /// Shows what has happened since.

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use annals_engine::job::{Command, Intent, Job, JobStatus};
 use annals_engine::runtime::CommandError;
 use annals_engine::{Ask, Engine, JobHandle, Submission};
+use annals_tasks_sdk::JobId;
 use annals_tasks_sdk::plan::Plan;
 
 use super::args::RunArgs;
@@ -48,7 +49,7 @@ pub(super) async fn run(args: RunArgs, session: Session) -> Result<Exit, CliErro
         Choice::GoOn(held) => go_on(&engine, &held, &mut run).await?,
     };
     let outcome = follow::follow(&job, seen, signals, &mut run).await?;
-    close(&engine, &mut run).await?;
+    close(&engine, job.id(), &mut run).await?;
     Ok(outcome)
 }
 
@@ -132,16 +133,21 @@ async fn ask(job: &JobHandle, command: Command) -> Result<JobStatus, CommandErro
 }
 
 /// Closes the store in good order. Other jobs of it may have been going on meanwhile.
-async fn close(engine: &Engine, run: &mut Run) -> Result<(), CliError> {
+async fn close(engine: &Engine, job: JobId, run: &mut Run) -> Result<(), CliError> {
     let rows = engine.jobs(None, store::PAGE).await?;
     let mut others = 0;
     for row in &rows {
-        // What cannot be read has not been going on.
-        others += usize::from(row.active && !store::is_damaged(engine, row).await?);
+        // What is held goes on with nothing, and what cannot be read has not been going on.
+        let active = row.active && row.status == JobStatus::Running && row.job != job;
+        others += usize::from(active && !store::is_damaged(engine, row).await?);
     }
     if others > 0 && !run.session.json {
-        let line =
-            format!("stopping {others} other jobs of this store; they go on with the next run");
+        let line = match others {
+            1 => "stopping another job of this store; it goes on with the next run".to_owned(),
+            _ => {
+                format!("stopping {others} other jobs of this store; they go on with the next run")
+            }
+        };
         run.session.out.line(line);
     }
     Ok(engine.shutdown_now().await?)

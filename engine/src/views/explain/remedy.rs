@@ -63,6 +63,7 @@ impl Remedy {
         let candidates = match reason {
             Reason::Failed { .. } | Reason::Cancelled { .. } => vec![Self::Execute],
             Reason::NotExecuted => vec![Self::Execute, Self::Cancel],
+            Reason::WantsKey { .. } => vec![Self::Cancel],
             Reason::Paused { .. } => vec![Self::Resume, Self::Cancel],
             Reason::Pausing { .. } => vec![Self::Resume, Self::Interrupt, Self::Cancel],
             Reason::Retries { task, .. } | Reason::TaskFailed { task, .. } => {
