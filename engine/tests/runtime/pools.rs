@@ -105,6 +105,7 @@ async fn tasks_run_on_the_threads_of_their_pool() {
         .pool(Pool::new("rude").threads(1).niceness(0).kinds(["rude"]))
         .pool(Pool::new("slots").slots(1).kinds(["slots"]));
     let engine = within(engine.start()).await.unwrap();
+    let own = rustix::process::getpriority_process(None).unwrap();
     for (kind, thread, niceness) in [
         ("here", "annals-task", 0),
         ("nice", "annals-nice", 10),
@@ -115,6 +116,8 @@ async fn tasks_run_on_the_threads_of_their_pool() {
         let end = ended(&one(&engine, kind, "").await).await;
         let task = end.task(end.find("a").unwrap()).unwrap();
         let found: (String, i32) = task.output().unwrap().to().unwrap();
+        // Whoever runs the tests may have been nice already.
+        let niceness = (niceness + own).min(19);
         assert_eq!(found, (thread.to_owned(), niceness), "{kind}");
     }
     let pool = |kind: &str| {
