@@ -88,7 +88,10 @@ impl Desk<'_> {
             }
         }
         *self.effects = effects;
-        self.agenda.set(self.id, wake);
+        // While nothing starts, what could start now has its time still to come: the job may be let
+        // go of meanwhile, and is found by its time when tasks start again.
+        let due = if self.dispatching { wake } else { self.executor.job.due() };
+        self.agenda.set(self.id, due);
         self.drop_stale_wants();
         changed |= self.dispatching && self.has_its_turn() && self.want_what_can_start();
         changed
