@@ -101,6 +101,11 @@ impl World {
                     From::Seq(self.rng.u64(1..=seq))
                 };
                 let edits = self.rng.u8(..3) == 0;
+                // A task that is put in has the next number of those that there were then.
+                let len = match from {
+                    From::Task(_) => len,
+                    From::Seq(seq) => self.witness.jobs[&job].at(seq).tasks().len(),
+                };
                 let edit = edits.then(|| Wish::any_edit(&mut self.rng, len));
                 Request::Fork { job, from, edit, key }
             }
