@@ -149,3 +149,31 @@ async fn a_start_finds_who_held_the_key_and_who_waited() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_gives_the_key_to_who_has_begun_though_another_is_before_it_in_line() {
+    let (world, tally, gate) = (World::in_memory(), Tally::new(), Gate::new());
+    let engine = || world.engine().slots(8).task(task("wait"), counting(&tally, &gate));
+    let life = within(engine().start()).await.unwrap();
+    let first = with_key(&life, "host").await;
+    until_live(&first).await;
+    let (second, third) = (with_key(&life, "host").await, with_key(&life, "host").await);
+    pause(&second, PauseMode::Drain).await;
+    cancel(&first).await;
+    until_live(&third).await;
+    resume(&second).await;
+    assert_eq!(says(&second).await, waits("host", third.id(), "first"));
+    let ids = (second.id(), third.id());
+    drop((first, second, third));
+    kill(life).await;
+    let (second, third) = ids;
+    let life = within(engine().start()).await.unwrap();
+    until_live(&life.job(third)).await;
+    assert_eq!(says(&life.job(second)).await, waits("host", third, "first"));
+    gate.open();
+    for id in [third, second] {
+        within(life.job(id).ended()).await.unwrap();
+        assert_eq!(laws(&life.job(id)).await.status(), JobStatus::Completed);
+    }
+    assert_eq!(tally.now().most, 1);
+}
