@@ -92,8 +92,9 @@ impl Desk<'_> {
         // go of meanwhile, and is found by its time when tasks start again.
         let due = if self.dispatching { wake } else { self.executor.job.due() };
         self.agenda.set(self.id, due);
+        let has_its_turn = self.dispatching && self.has_its_turn();
         self.drop_stale_wants();
-        changed |= self.dispatching && self.has_its_turn() && self.want_what_can_start();
+        changed |= has_its_turn && self.want_what_can_start();
         changed
     }
 
@@ -186,7 +187,8 @@ impl Desk<'_> {
             self.give_back(held);
             return true;
         }
-        let changed = self.dispatching && self.report(Report::Start { task }) > 0;
+        let may_start = self.dispatching && self.executor.holds_its_key();
+        let changed = may_start && self.report(Report::Start { task }) > 0;
         if self.is_started(task) {
             return true;
         }
@@ -223,8 +225,11 @@ impl Desk<'_> {
             return;
         }
         let (job, now) = (&self.executor.job, self.now);
+        let may_start = self.executor.holds_its_key();
         let stale = |wanting: &&Wanting| {
-            !job.is_wanted(wanting.task, now) || !self.is_of_kind(wanting.task, wanting.kind)
+            !may_start
+                || !job.is_wanted(wanting.task, now)
+                || !self.is_of_kind(wanting.task, wanting.kind)
         };
         let stale = self.executor.wanting.iter().filter(stale).copied();
         for wanting in stale.collect::<Vec<_>>() {

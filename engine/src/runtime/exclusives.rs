@@ -23,12 +23,20 @@ pub(super) enum Turn {
     /// It needs the key not now.
     #[default]
     Away,
-    /// It is in line, or has just been given the key.
-    InLine,
-    /// The key is its own.
-    Holds,
+    /// It is in line since this time, or has just been given the key.
+    InLine(Timestamp),
+    /// The key is its own, for the turn that began then.
+    Holds(Timestamp),
     /// It gives the key back as soon as it is durable that it has ended.
     Leaves,
+}
+
+/// Where a job stands in the line for a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// The key is its own.
+    First,
+    Behind,
 }
 
 /// All keys that jobs hold or wait for. Shared by the loops.
@@ -69,13 +77,11 @@ impl Exclusives {
     }
 
     /// Whether the key is this job's; until it is, the job stands in line.
-    fn ask(&self, job: JobId, own: &Exclusive) -> bool {
-        let Some(since) = own.since else { return false };
+    fn ask(&self, job: JobId, Exclusive { key, .. }: &Exclusive, since: Timestamp) -> bool {
         let mut lines = self.lines();
-        // Few ask twice for a key that nobody else wants: the name is copied for those only.
-        let line = match lines.get_mut(&own.key) {
+        let line = match lines.get_mut(key) {
             Some(line) => line,
-            None => lines.entry(own.key.clone()).or_default(),
+            None => lines.entry(key.clone()).or_default(),
         };
         match line.holder {
             Some(holder) if holder == job => true,
@@ -90,13 +96,14 @@ impl Exclusives {
         }
     }
 
-    /// Gives the key back, or leaves the line. Gives who holds the key now, if that is news.
+    /// Gives the key back, or leaves the line, in which the job stood since then. Gives who holds
+    /// the key now, if that is news.
     #[must_use]
-    fn leave(&self, key: &str, job: JobId) -> Option<JobId> {
+    fn leave(&self, key: &str, job: JobId, since: Option<Timestamp>) -> Option<JobId> {
         let mut lines = self.lines();
         let line = lines.get_mut(key)?;
         if line.holder != Some(job) {
-            line.waiting.retain(|&(_, other)| other != job);
+            since.map(|since| line.waiting.remove(&(since, job)));
             return None;
         }
         line.holder = line.waiting.pop_first().map(|(_, job)| job);
@@ -105,6 +112,17 @@ impl Exclusives {
             lines.remove(key);
         }
         next
+    }
+
+    /// Whether the key is the job's, or it is in line for that. Costs no look along the line.
+    fn knows(&self, job: JobId, own: &Exclusive) -> Option<Place> {
+        let since = own.since?;
+        let lines = self.lines();
+        let line = lines.get(&own.key)?;
+        if line.holder == Some(job) {
+            return Some(Place::First);
+        }
+        line.waiting.contains(&(since, job)).then_some(Place::Behind)
     }
 
     /// How a job stands with its key; none where it is not in line for it.
@@ -125,8 +143,8 @@ impl Exclusives {
 
 impl Shared {
     /// A job gives its key back, or leaves the line for it: the next in line hears of it.
-    pub(super) fn leave_line(&self, key: &str, job: JobId) {
-        if let Some(next) = self.exclusives.leave(key, job) {
+    pub(super) fn leave_line(&self, key: &str, job: JobId, since: Option<Timestamp>) {
+        if let Some(next) = self.exclusives.leave(key, job, since) {
             self.tell(self.home_of(next), Message::Turn { job: next });
         }
     }
@@ -148,8 +166,10 @@ pub(super) fn recover(shared: &Shared, loops: &mut [Loop]) {
     let jobs = jobs.iter().filter_map(|(job, own)| Some((*job, own.as_ref()?)));
     shared.exclusives.recover(jobs);
     for executor in executors {
-        let taken = executor.job.exclusive().is_some_and(|own| own.taken);
-        executor.turn = if taken { Turn::Holds } else { Turn::InLine };
+        let Some(Exclusive { since: Some(since), taken, .. }) = executor.job.exclusive() else {
+            continue;
+        };
+        executor.turn = if *taken { Turn::Holds(*since) } else { Turn::InLine(*since) };
     }
 }
 
@@ -157,28 +177,30 @@ impl Desk<'_> {
     /// Whether the job may start tasks: its key is free, or its own. Most have none.
     pub(super) fn has_its_turn(&mut self) -> bool {
         let Some(own) = self.executor.job.exclusive() else { return true };
-        let (in_line, turn) = (self.executor.job.is_in_line(), self.executor.turn);
-        match (in_line, turn) {
-            (true, Turn::Holds) => true,
-            (true, Turn::Away | Turn::InLine) => {
-                let is_free = self.shared.exclusives.ask(self.id, own);
-                self.executor.turn = if is_free { Turn::Holds } else { Turn::InLine };
-                is_free
-            }
-            // It comes back when it has given the key back.
-            (_, Turn::Leaves) | (false, Turn::Away) => false,
-            (false, Turn::InLine) => {
-                // It has not begun, so nobody has to wait until that is durable.
-                self.shared.leave_line(&own.key, self.id);
-                self.executor.turn = Turn::Away;
-                false
-            }
-            (false, Turn::Holds) => {
+        let since = own.since.filter(|_| self.executor.job.is_in_line());
+        match (since, self.executor.turn) {
+            (Some(since), Turn::Holds(held)) if held == since => return true,
+            // It has ended, and may have been opened again within the turn: it queues anew when it
+            // has given the key back.
+            (_, Turn::Holds(_)) => {
                 self.executor.turn = Turn::Leaves;
                 self.after_events(Action::LeaveLine { job: self.id });
-                false
+                return false;
             }
+            (_, Turn::Leaves) => return false,
+            // It has not begun, so nobody has to wait until that is durable.
+            (now, Turn::InLine(before)) if now != Some(before) => {
+                self.shared.leave_line(&own.key, self.id, Some(before));
+            }
+            _ => {}
         }
+        let is_free = since.is_some_and(|since| self.shared.exclusives.ask(self.id, own, since));
+        self.executor.turn = match since {
+            None => Turn::Away,
+            Some(since) if is_free => Turn::Holds(since),
+            Some(since) => Turn::InLine(since),
+        };
+        is_free
     }
 }
 
@@ -188,7 +210,7 @@ impl Loop {
         let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return };
         executor.turn = Turn::Away;
         if let Some(own) = executor.job.exclusive() {
-            self.shared.leave_line(&own.key, job);
+            self.shared.leave_line(&own.key, job, None);
         }
         // It may have been opened again meanwhile; and where it has ended, it can be let go of.
         self.touch(job);
@@ -198,8 +220,8 @@ impl Loop {
     pub(super) fn is_in_line(&self, executor: &Executor) -> bool {
         let (id, own) = (executor.job.id(), executor.job.exclusive());
         own.is_some_and(|own| match executor.turn {
-            Turn::Away | Turn::Holds => false,
-            Turn::InLine => self.shared.exclusives.standing(id, own).is_some(),
+            Turn::Away | Turn::Holds(_) => false,
+            Turn::InLine(_) => self.shared.exclusives.knows(id, own).is_some(),
             Turn::Leaves => true,
         })
     }
@@ -207,17 +229,17 @@ impl Loop {
     /// Whether a job has been given its key and has not taken notice.
     pub(super) fn is_given_its_key(&self, executor: &Executor) -> bool {
         let (id, own) = (executor.job.id(), executor.job.exclusive());
-        let line = own.and_then(|own| self.shared.exclusives.standing(id, own));
-        executor.turn == Turn::InLine && line.is_some_and(|line| line.holder == Some(id))
+        let place = own.and_then(|own| self.shared.exclusives.knows(id, own));
+        matches!(executor.turn, Turn::InLine(_)) && place == Some(Place::First)
     }
 
     /// Lets a job that is given up leave the line that it stands in. One that has begun keeps its
     /// key until the engine is started again: what it did is not known to be over.
     pub(super) fn abandon_line(&self, executor: &Executor) {
         if let Some(own) = executor.job.exclusive()
-            && executor.turn == Turn::InLine
+            && let Turn::InLine(since) = executor.turn
         {
-            self.shared.leave_line(&own.key, executor.job.id());
+            self.shared.leave_line(&own.key, executor.job.id(), Some(since));
         }
     }
 }
@@ -230,27 +252,35 @@ mod tests {
         JobId::from_u128(number)
     }
 
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
     fn own(since: i64, taken: bool) -> Exclusive {
-        Exclusive { key: "host".into(), since: Some(Timestamp::from_millis(since)), taken }
+        Exclusive { key: "host".into(), since: Some(at(since)), taken }
+    }
+
+    fn ask(keys: &Exclusives, job: u128, since: i64) -> bool {
+        keys.ask(id(job), &own(since, false), at(since))
     }
 
     #[test]
     fn a_key_goes_from_one_to_the_next_in_line() {
         let keys = Exclusives::default();
-        assert!(keys.ask(id(1), &own(10, false)) && keys.ask(id(1), &own(10, true)));
+        assert!(ask(&keys, 1, 10) && ask(&keys, 1, 10));
         // Who is late in asking does not come late.
-        assert!(!keys.ask(id(3), &own(30, false)));
-        assert!(!keys.ask(id(2), &own(20, false)) && !keys.ask(id(2), &own(20, false)));
-        assert!(!keys.ask(id(4), &own(20, false)));
+        assert!(!ask(&keys, 3, 30));
+        assert!(!ask(&keys, 2, 20) && !ask(&keys, 2, 20));
+        assert!(!ask(&keys, 4, 20));
         let before = |job| keys.standing(id(job), &own([0, 10, 20, 30, 20][job as usize], false));
         let behind = |before| Some(KeyLine { holder: Some(id(1)), before });
         assert_eq!([1, 2, 4, 3].map(before), [behind(0), behind(0), behind(1), behind(2)]);
-        assert_eq!(keys.leave("host", id(4)), None);
-        assert_eq!(keys.leave("host", id(1)), Some(id(2)));
-        assert_eq!(keys.leave("host", id(1)), None);
-        assert_eq!(keys.leave("host", id(2)), Some(id(3)));
-        assert_eq!(keys.leave("host", id(3)), None);
-        assert!(keys.lines().is_empty() && keys.ask(id(9), &own(1, false)));
+        assert_eq!(keys.leave("host", id(4), Some(at(20))), None);
+        assert_eq!(keys.leave("host", id(1), None), Some(id(2)));
+        assert_eq!(keys.leave("host", id(1), None), None);
+        assert_eq!(keys.leave("host", id(2), None), Some(id(3)));
+        assert_eq!(keys.leave("host", id(3), None), None);
+        assert!(keys.lines().is_empty() && ask(&keys, 9, 1));
     }
 
     #[test]
@@ -258,10 +288,10 @@ mod tests {
         let keys = Exclusives::default();
         let jobs = [(id(1), own(10, false)), (id(2), own(20, true)), (id(3), own(5, false))];
         keys.recover(jobs.iter().map(|(job, own)| (*job, own)));
-        assert!(keys.ask(id(2), &own(20, true)) && !keys.ask(id(1), &own(10, false)));
-        assert_eq!(keys.leave("host", id(2)), Some(id(3)));
+        assert!(ask(&keys, 2, 20) && !ask(&keys, 1, 10));
+        assert_eq!(keys.leave("host", id(2), None), Some(id(3)));
         let keys = Exclusives::default();
         keys.recover(jobs.iter().map(|(job, own)| (*job, own)).filter(|(_, own)| !own.taken));
-        assert!(!keys.ask(id(1), &own(10, false)) && keys.ask(id(3), &own(5, false)));
+        assert!(!ask(&keys, 1, 10) && ask(&keys, 3, 5));
     }
 }

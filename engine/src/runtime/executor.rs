@@ -246,6 +246,14 @@ impl Executor {
         self.running.iter().find(|running| running.task == task)
     }
 
+    /// Whether no other job may run now for the sake of an exclusive key. Most jobs have none.
+    pub(super) fn holds_its_key(&self) -> bool {
+        self.job.exclusive().is_none_or(|own| match self.turn {
+            Turn::Holds(since) => own.since == Some(since),
+            _ => false,
+        })
+    }
+
     /// Whether nothing would be lost but time if it were loaded again when needed.
     pub(super) fn is_idle(&self) -> bool {
         self.running.is_empty()

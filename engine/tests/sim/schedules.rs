@@ -21,6 +21,7 @@ struct Stage {
     engine: Engine,
     hands: Hands,
     crowd: Crowd,
+    clock: Arc<SimClock>,
     calls: Arc<AtomicU32>,
 }
 
@@ -36,9 +37,10 @@ impl Stage {
         };
         let builder =
             Engine::open("/a-simulated-disk/store").log(Box::new(MemoryDisk::default().open()));
-        let builder = builder.clock(SimClock::new()).task(COUNTED, counted);
+        let clock = SimClock::new();
+        let builder = builder.clock(clock.clone()).task(COUNTED, counted);
         let (engine, hands) = builder.start_by_hand(Arc::new(crowd.clone())).expect("it starts");
-        let mut stage = Self { engine, hands, crowd, calls };
+        let mut stage = Self { engine, hands, crowd, clock, calls };
         let engine = stage.engine.clone();
         let resumed = stage.ask(async move { engine.resume().await });
         stage.turn_and_commit();
@@ -66,6 +68,16 @@ impl Stage {
         self.hands.turn(0, usize::MAX);
         self.hands.commit();
         self.hands.turn(0, usize::MAX);
+    }
+
+    /// Has everything happen that can without a look at the clock.
+    fn settle(&mut self) {
+        for _ in 0..8 {
+            for member in self.crowd.ready() {
+                self.crowd.poll(member);
+            }
+            self.turn_and_commit();
+        }
     }
 
     /// A job of one task. With an input its first attempt ends as one that was stopped.
@@ -153,4 +165,43 @@ fn a_stop_does_not_stop_the_attempt_after_the_one_that_it_is_for() {
     let running = &seen.jobs[0].running;
     assert_eq!((running.len(), running[0].attempt), (1, 2), "{running:?}");
     assert!(running[0].started && !running[0].told_to_stop, "{running:?}");
+}
+
+/// A job that waited for its key was cancelled and opened again in one turn: it stood in the line
+/// twice, and when it had ended the key was given to it once more, for ever. (No seed of thousands
+/// came to it.)
+#[test]
+fn a_job_that_is_opened_again_in_the_turn_of_its_cancel_stands_in_line_once() {
+    let mut stage = Stage::new();
+    let mut jobs = Vec::new();
+    for number in 0..3 {
+        if number == 2 {
+            // The last comes when the others have ended.
+            stage.settle();
+        }
+        let mut submission = Stage::submission("null");
+        submission.plan.exclusive = Some("host".into());
+        let engine = stage.engine.clone();
+        let asked = stage.ask(async move { engine.submit_plan(submission).await });
+        stage.turn_and_commit();
+        jobs.push(stage.answer(&asked).expect("it is accepted"));
+        if number == 1 {
+            stage.clock.pass(10);
+            let (cancelling, executing) = (jobs[1].clone(), jobs[1].clone());
+            let cancel = async move { cancelling.command(Command::Cancel, Ask::default()).await };
+            let execute = Command::Execute { paused: false };
+            let execute = async move { executing.command(execute, Ask::default()).await };
+            let (cancelled, executed) = (stage.ask(cancel), stage.ask(execute));
+            stage.turn_and_commit();
+            stage.answer(&cancelled).expect("it is cancelled");
+            stage.answer(&executed).expect("it is opened again");
+        }
+    }
+    stage.settle();
+    for job in jobs {
+        let asked = stage.ask(async move { job.snapshot().await });
+        stage.hands.turn(0, usize::MAX);
+        let job = stage.answer(&asked).expect("it is answered").job;
+        assert_eq!(job.status(), JobStatus::Completed, "{}", job.id());
+    }
 }
