@@ -1,5 +1,7 @@
 //! Deadlines on the command line: what is shown of them, and how a run ends that is out of time.
 
+use serde_json::Value as Json;
+
 use crate::Served;
 use crate::common::Place;
 
@@ -41,4 +43,27 @@ fn a_run_in_the_foreground_ends_with_it() {
     let words = "a deadline must be longer than zero";
     assert!(answer.stderr.contains(words), "{}{}", answer.stdout, answer.stderr);
     assert!(answer.stderr.contains("wrong.yaml:2:"), "{}", answer.stderr);
+}
+
+#[test]
+fn one_that_passed_while_no_engine_ran_is_not_shown_as_to_come() {
+    let place = Place::new();
+    place.write("plan.yaml", format!("name: slow\ndeadline: 1ms\n{SLOW}"));
+    place.annals(&["submit", "plan.yaml"]).expect(0);
+    let id = place.newest_id();
+    let show = || place.annals(&["show", &id]).expect(0).stdout;
+    crate::common::until("the deadline has passed", || show().contains("  has passed: the job"));
+    let shown = show();
+    assert!(shown.contains(&format!("`annals run --job {id}` has it fail\n")), "{shown}");
+    let why = place.annals(&["explain", &id]).expect(0).stdout;
+    assert!(why.contains("\n  the deadline of the run passed at "), "{why}");
+    assert!(why.ends_with(", and the job fails as soon as an engine runs\n"), "{why}");
+    let why = place.json(&["explain", &id]);
+    assert_eq!(why["deadline_passed"], true);
+    let summary = why["summary"].as_str().unwrap();
+    assert!(summary.contains("; the deadline of the run passed "), "{summary}");
+    place.annals(&["run", "--job", &id]).expect(1);
+    assert_eq!(place.newest()["error"]["code"], "deadline_exceeded");
+    let why = place.json(&["explain", &id]);
+    assert_eq!((&why["deadline_at"], &why["deadline_passed"]), (&Json::Null, &Json::Null));
 }

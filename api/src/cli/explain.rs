@@ -4,8 +4,8 @@ use annals_engine::job::{Intent, JobStatus};
 use annals_tasks_sdk::KindName;
 
 use super::place::Place;
-use super::text::{brief, due, foreign, plain};
-use super::view::{Job, Task, Waiting};
+use super::text::{brief, due, foreign, now, plain};
+use super::view::{Explanation, Job, Task, Waiting};
 
 /// Sentences that say why the job does not move and what makes it move. It does not where this
 /// program lacks kinds that it needs.
@@ -26,9 +26,7 @@ pub(super) fn explain(job: &Job, missing: &[KindName], place: &Place) -> Vec<Str
             if job.error.is_some() {
                 lines.insert(0, failure(job));
                 lines.push(go_on("resumes it"));
-                let id = job.failed_task().map_or("", |task| &task.id);
-                let skip = place.command(&format!("skip {} {id}", job.id));
-                lines.push(format!("`{skip}` goes on without that task"));
+                lines.extend(job.failed_task().map(|task| changes(job, task, place)));
             } else {
                 lines.insert(0, "it is held".into());
                 lines.push(go_on("resumes it"));
@@ -41,11 +39,43 @@ pub(super) fn explain(job: &Job, missing: &[KindName], place: &Place) -> Vec<Str
                 lines.push(format!("it is on its way to be {}", ended(intent)));
             }
             if place.runs_nothing() {
-                lines.push(format!("no engine runs on this store now; {}", go_on("goes on")));
+                let does = if is_overdue(job) { "has it fail" } else { "goes on" };
+                lines.push(format!("no engine runs on this store now; {}", go_on(does)));
             }
             lines
         }
     }
+}
+
+/// What an operator can do about a task that failed before the job is resumed.
+fn changes(job: &Job, task: &Task, place: &Place) -> String {
+    let command = |verb: &str, rest: &str| {
+        let words = format!("{verb} {} {}{rest}", job.id, task.id);
+        format!("`{}`", place.command(&words))
+    };
+    format!(
+        "before that, {} goes on without task {}, {} changes it, {} has it run again: the job \
+         stays paused until it is resumed",
+        command("skip", ""),
+        task.id,
+        command("edit", " @FILE"),
+        command("retry", ""),
+    )
+}
+
+/// What a job has to do with others that share its exclusive key: whom it waits for, and who waits
+/// for it.
+pub(super) fn key(explanation: &Explanation) -> Vec<String> {
+    let wants = explanation.reasons.iter().filter(|reason| reason.code == "wants_key");
+    let wants = wants.map(|reason| plain(&reason.message).into_owned());
+    let holds = explanation.holds_key.as_ref().map(|held| plain(&held.message).into_owned());
+    wants.chain(holds).collect()
+}
+
+/// Whether the deadline of its run has passed and nothing has come of that: no engine has run it
+/// since.
+pub(super) fn is_overdue(job: &Job) -> bool {
+    job.deadline.is_some_and(|deadline| deadline <= now())
 }
 
 fn ended(intent: Intent) -> &'static str {
@@ -68,8 +98,8 @@ fn failure(job: &Job) -> String {
 fn waits(job: &Job, place: &Place) -> Vec<String> {
     let cut_off = job.tasks.iter().filter(|task| task.live_attempt().is_some());
     let cut_off = cut_off.filter(|_| place.runs_nothing());
-    let cut_off =
-        cut_off.map(|task| format!("task {} ran when its engine ended; it runs again", task.id));
+    let then = if is_overdue(job) { "" } else { "; it runs again" };
+    let cut_off = cut_off.map(|task| format!("task {} ran when its engine ended{then}", task.id));
     cut_off.chain(job.tasks.iter().filter_map(wait)).collect()
 }
 

@@ -82,6 +82,11 @@ fn line(row: &Row) -> String {
         line.push_str(": ");
         line.push_str(&brief(&error.message));
     }
+    if let Some(wanted) = &job.wants_key {
+        let key = plain(&wanted.key);
+        let holder = wanted.holder;
+        line.extend([": waits for its key ", &key, ", which job ", &holder.to_string(), " holds"]);
+    }
     line
 }
 

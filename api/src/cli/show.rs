@@ -26,6 +26,10 @@ pub(super) async fn show(args: &JobArgs, mut session: Session) -> Result<Exit, C
         }
         session.out.line("");
         let missing = backend.missing_kinds(id).await?;
+        if job.exclusive.is_some() && !job.status.is_ended() {
+            let why = backend.explain(&id.to_string()).await?;
+            session.out.lines(explain::key(&view::parse(&why)?));
+        }
         session.out.lines(explain::explain(&job, &missing, &session.place));
         if let Some(lines) = output(&job) {
             session.out.line("output:");
@@ -66,7 +70,12 @@ fn header(job: &Job) -> Vec<String> {
         add("started", date(started));
     }
     if let Some(deadline) = job.deadline {
-        add("deadline", date(deadline));
+        let passed = if explain::is_overdue(job) {
+            "  has passed: the job fails as soon as an engine runs"
+        } else {
+            ""
+        };
+        add("deadline", format!("{}{passed}", date(deadline)));
     }
     if let Some(finished) = job.finished {
         let took = job.started.map(|started| duration(finished.since(started)));

@@ -29,7 +29,7 @@ pub(super) async fn why(args: &JobArgs, mut session: Session) -> Result<Exit, Cl
 }
 
 fn lines(explanation: &Explanation, missing: &[KindName], place: &Place) -> Vec<String> {
-    let Explanation { job, status, intent, reasons, more_tasks, deadline } = explanation;
+    let Explanation { job, status, intent, reasons, more_tasks, .. } = explanation;
     let status_word = status.map_or_else(damaged, job_status);
     let intent = intent.map_or_else(String::new, |intent| format!(" (to {intent})"));
     let mut lines = vec![format!("job {job} is {status_word}{intent}")];
@@ -44,10 +44,25 @@ fn lines(explanation: &Explanation, missing: &[KindName], place: &Place) -> Vec<
     if *more_tasks > 0 {
         lines.push(format!("  and {} more", tasks(*more_tasks)));
     }
-    if let Some(deadline) = deadline {
-        lines.push(format!("  the deadline of the run passes at {}", due(*deadline)));
-    }
+    lines.extend(beside(explanation).map(|line| format!("  {line}")));
     lines
+}
+
+/// What is to be known of a job beside the reasons why it does not move.
+fn beside(explanation: &Explanation) -> impl Iterator<Item = String> {
+    let deadline = explanation.deadline.map(|at| {
+        let at = due(at);
+        if explanation.deadline_passed {
+            format!(
+                "the deadline of the run passed at {at}, and the job fails as soon as an engine \
+                 runs"
+            )
+        } else {
+            format!("the deadline of the run passes at {at}")
+        }
+    });
+    let held = explanation.holds_key.as_ref().map(|held| plain(&held.message).into_owned());
+    deadline.into_iter().chain(held)
 }
 
 /// What to type for a command.

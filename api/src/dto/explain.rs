@@ -1,7 +1,7 @@
 //! Why a job does not move.
 
 use annals_engine::job;
-use annals_engine::views::{self, Cause, Explained, InLine, Line, Reason, Remedy};
+use annals_engine::views::{self, Cause, Explained, InLine, Line, Reason, Remedy, RunDeadline};
 use annals_tasks_sdk::{JobId, TaskId};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -35,6 +35,32 @@ pub struct Explanation<'a> {
     /// there is none, and while it stands still.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<Time>,
+    /// Whether that has passed: the job then fails as soon as an engine runs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_passed: Option<bool>,
+    /// The exclusive key that the job holds; left out where no other job waits for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holds_key: Option<HeldKey<'a>>,
+}
+
+/// An exclusive key that a job holds and others wait for.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct HeldKey<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// So many jobs wait for it.
+    pub waiting: u64,
+    /// The ids of the first of them, in their order.
+    pub jobs: Vec<String>,
+    /// The same as a sentence.
+    pub message: String,
+}
+
+impl<'a> HeldKey<'a> {
+    fn of(held: &'a views::HeldKey) -> Self {
+        let jobs = held.first.iter().map(JobId::to_string).collect();
+        Self { key: &held.key, waiting: held.waiting, jobs, message: held.to_string() }
+    }
 }
 
 /// One thing that a job waits for, or does.
@@ -160,6 +186,7 @@ impl<'a> Explanation<'a> {
         let job = explanation.snapshot.as_ref().map(|snapshot| &*snapshot.job);
         let id = explanation.job_id;
         let intent = job.and_then(job::Job::intent);
+        let passed = matches!(explanation.deadline, Some(RunDeadline::Passed(_)));
         Self {
             job_id: id.to_string(),
             status: job.map(|job| job.status().as_str()),
@@ -168,7 +195,9 @@ impl<'a> Explanation<'a> {
             summary: explanation.summary(),
             reasons: explanation.reasons.iter().map(|one| Because::of(id, one)).collect(),
             more_tasks: explanation.more_tasks,
-            deadline_at: explanation.deadline.map(|deadline| Time(deadline.at)),
+            deadline_at: explanation.deadline.map(|deadline| Time(deadline.at())),
+            deadline_passed: passed.then_some(true),
+            holds_key: explanation.held_key.as_ref().map(HeldKey::of),
         }
     }
 

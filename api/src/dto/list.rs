@@ -101,7 +101,8 @@ impl<'a> Listed<'a> {
         if found.damage.is_some() {
             return Self::Damaged { id: found.row.job.to_string(), damaged: true };
         }
-        Self::Known(Box::new(Row::of(&found.row)))
+        let wants_key = found.wants_key.as_ref().map(Into::into);
+        Self::Known(Box::new(Row { wants_key, ..Row::of(&found.row) }))
     }
 
     /// The job as JSON text.

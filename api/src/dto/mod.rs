@@ -27,14 +27,14 @@ use annals_tasks_sdk::Exit;
 pub use bulk::{Bulk, BulkRefusal};
 pub use dry_run::DryRun;
 pub use event::Event;
-pub use explain::{Because, Body, Explanation, Suggestion};
+pub use explain::{Because, Body, Explanation, HeldKey, Suggestion};
 pub use job::{Job, JobProgress, Live, Progress, live};
 pub use list::{EventList, JobList, Listed, LogDamage};
 pub use plan::{
     Backoff, OnFailure, OnLost, Plan, PlannedTask, Retry, Start, SubmitBody, TaskPatch,
     WorkflowCall,
 };
-pub use row::Row;
+pub use row::{Row, WantedKey};
 pub use server::{Health, Kind, Kinds, Reason, WorkflowName, Workflows};
 pub(crate) use stream::LogPlace;
 pub use stream::{JobEnd, LogEnd, LogEntry, LogLine, LogLoss};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use annals_engine::log::JobRow;
+use annals_engine::runtime;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -57,6 +58,25 @@ pub struct Row<'a> {
     /// Where it comes from, where it is a fork.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
+    /// The exclusive key that it waits for now, since another job holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wants_key: Option<WantedKey<'a>>,
+}
+
+/// An exclusive key that a job waits for.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct WantedKey<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// The job that holds it.
+    #[schema(format = Uuid)]
+    pub holder: String,
+}
+
+impl<'a> From<&'a runtime::WantedKey> for WantedKey<'a> {
+    fn from(wanted: &'a runtime::WantedKey) -> Self {
+        Self { key: &wanted.key, holder: wanted.holder.to_string() }
+    }
 }
 
 /// How many tasks of a listed job stand where.
@@ -72,7 +92,7 @@ pub struct RowProgress {
 }
 
 impl<'a> Row<'a> {
-    /// What the views keep of a job.
+    /// What the views keep of a job: all but what it waits for now.
     pub fn of(row: &'a JobRow) -> Self {
         Self {
             id: row.job.to_string(),
@@ -96,6 +116,7 @@ impl<'a> Row<'a> {
             started_at: row.started.map(Time),
             finished_at: row.finished.map(Time),
             forked_from: row.forked_from.map(Into::into),
+            wants_key: None,
         }
     }
 

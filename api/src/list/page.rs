@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use annals_engine::Engine;
+use annals_engine::job::JobStatus;
 use annals_engine::log::JobRow;
-use annals_engine::runtime::EngineError;
+use annals_engine::runtime::{EngineError, WantedKey};
 use annals_tasks_sdk::JobId;
 
 use super::beginning::Beginning;
@@ -33,6 +34,8 @@ pub struct Found {
     /// Why its history cannot be followed, if that is so. What its row says of where it stands is
     /// then what was known last.
     pub damage: Option<String>,
+    /// The exclusive key that it waits for now.
+    pub wants_key: Option<WantedKey>,
 }
 
 /// A page of a list.
@@ -74,10 +77,13 @@ async fn page_within(
             rows.len() < read || rows.last().is_some_and(|oldest| Some(oldest.job) < first);
         looked_at += rows.len();
         for row in rows {
-            let Some(found) = wanted(row, filter, &mut damaged, &mut before) else { continue };
+            let Some(mut found) = wanted(row, filter, &mut damaged, &mut before) else { continue };
             if jobs.len() == limit {
                 let next = jobs.last().map(|last: &Found| Cursor { behind: last.row.job });
                 return Ok(Page { jobs, next });
+            }
+            if found.row.status == JobStatus::Running {
+                found.wants_key = engine.wanted_key(found.row.job);
             }
             jobs.push(found);
         }
@@ -106,7 +112,7 @@ fn wanted(
     *before = Some(row.job);
     let damage = damaged.remove(&row.job);
     let is_wanted = if damage.is_some() { filter.may_want(&row) } else { filter.wants(&row) };
-    is_wanted.then_some(Found { row, damage })
+    is_wanted.then_some(Found { row, damage, wants_key: None })
 }
 
 #[cfg(test)]

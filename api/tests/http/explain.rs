@@ -142,9 +142,18 @@ async fn a_job_says_who_holds_the_key_that_it_waits_for() {
         at(&why["reasons"][0], ["/code", "/key", "/other_job", "/place"]),
         json!(["wants_key", "host/web-42", running["id"], 1])
     );
+    let why = explained(&face, &first).await;
+    let waits = second.rsplit('/').next().unwrap();
+    assert_eq!(
+        at(&why["holds_key"], ["/key", "/waiting", "/jobs"]),
+        json!(["host/web-42", 1, [waits]])
+    );
+    let listed = face.get("/api/v1/jobs").await.with_status(200);
+    let held = json!({"key": "host/web-42", "holder": running["id"]});
+    assert_eq!(at(&listed, ["/items/0/wants_key", "/items/1/wants_key"]), json!([held, null]));
     face.post(&format!("{first}/cancel"), "{}").await.with_status(202);
     face.running(&second, "a").await;
-    for key in [r#""""#, r#""a\nb""#, "7"] {
+    for key in [r#""""#, r#""a\nb""#, r#"" a""#, r#""a\u200b""#, "7"] {
         let problem = face.post("/api/v1/jobs", plan(key)).await.with_status(422);
         assert_eq!(problem["errors"][0]["pointer"], "/exclusive", "{problem}");
     }

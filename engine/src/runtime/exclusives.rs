@@ -4,13 +4,13 @@
 //! last. Here is only what the loops must agree on, and it is made anew at every start.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use annals_tasks_sdk::{JobId, Timestamp};
 
 use super::act::Action;
 use super::desk::Desk;
-use super::engine::Shared;
+use super::engine::{Engine, Shared};
 use super::executor::{Entry, Executor};
 use super::message::Message;
 use super::turn::Loop;
@@ -39,9 +39,19 @@ enum Place {
     Behind,
 }
 
+/// So many of the jobs that wait for a key are named.
+const NAMED: usize = 5;
+
 /// All keys that jobs hold or wait for. Shared by the loops.
 #[derive(Debug, Default)]
-pub(super) struct Exclusives(Mutex<HashMap<Box<str>, Line>>);
+pub(super) struct Exclusives(Mutex<Lines>);
+
+#[derive(Debug, Default)]
+struct Lines {
+    by_key: HashMap<Arc<str>, Line>,
+    /// For what each of those waits that wait.
+    wanted: HashMap<JobId, Arc<str>>,
+}
 
 #[derive(Debug, Default)]
 struct Line {
@@ -50,8 +60,44 @@ struct Line {
     waiting: BTreeSet<(Timestamp, JobId)>,
 }
 
+/// A job that waits for its exclusive key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedKey {
+    /// The key.
+    pub key: Arc<str>,
+    /// The job that holds it.
+    pub holder: JobId,
+}
+
+impl Lines {
+    /// The line for a key, and what the key is shared as.
+    fn of(&mut self, key: &str) -> (Arc<str>, &mut Line) {
+        let known = self.by_key.get_key_value(key).map(|(key, _)| Arc::clone(key));
+        let key = known.unwrap_or_else(|| key.into());
+        (Arc::clone(&key), self.by_key.entry(key).or_default())
+    }
+
+    fn wait(&mut self, key: &str, since: Timestamp, job: JobId) {
+        let (key, line) = self.of(key);
+        line.waiting.insert((since, job));
+        self.wanted.insert(job, key);
+    }
+
+    /// Has the first in line hold the key, if there is anybody.
+    fn pass_on(&mut self, key: &str) -> Option<JobId> {
+        let line = self.by_key.get_mut(key)?;
+        line.holder = line.waiting.pop_first().map(|(_, job)| job);
+        let next = line.holder;
+        match next {
+            Some(job) => self.wanted.remove(&job).map(drop),
+            None => self.by_key.remove(key).map(drop),
+        };
+        next
+    }
+}
+
 impl Exclusives {
-    fn lines(&self) -> MutexGuard<'_, HashMap<Box<str>, Line>> {
+    fn lines(&self) -> MutexGuard<'_, Lines> {
         // Nothing below panics while it holds the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -62,31 +108,28 @@ impl Exclusives {
         let mut lines = self.lines();
         for (job, own) in jobs {
             let Some(since) = own.since else { continue };
-            let line = lines.entry(own.key.clone()).or_default();
+            let (_, line) = lines.of(&own.key);
             if own.taken && line.holder.is_none() {
                 line.holder = Some(job);
             } else {
-                line.waiting.insert((since, job));
+                lines.wait(&own.key, since, job);
             }
         }
-        for line in lines.values_mut() {
-            if line.holder.is_none() {
-                line.holder = line.waiting.pop_first().map(|(_, job)| job);
-            }
+        let free = lines.by_key.iter().filter(|(_, line)| line.holder.is_none());
+        let free: Vec<_> = free.map(|(key, _)| Arc::clone(key)).collect();
+        for key in free {
+            lines.pass_on(&key);
         }
     }
 
     /// Whether the key is this job's; until it is, the job stands in line.
     fn ask(&self, job: JobId, Exclusive { key, .. }: &Exclusive, since: Timestamp) -> bool {
         let mut lines = self.lines();
-        let line = match lines.get_mut(key) {
-            Some(line) => line,
-            None => lines.entry(key.clone()).or_default(),
-        };
+        let (_, line) = lines.of(key);
         match line.holder {
             Some(holder) if holder == job => true,
             Some(_) => {
-                line.waiting.insert((since, job));
+                lines.wait(key, since, job);
                 false
             }
             None => {
@@ -101,24 +144,29 @@ impl Exclusives {
     #[must_use]
     fn leave(&self, key: &str, job: JobId, since: Option<Timestamp>) -> Option<JobId> {
         let mut lines = self.lines();
-        let line = lines.get_mut(key)?;
+        let line = lines.by_key.get_mut(key)?;
         if line.holder != Some(job) {
-            since.map(|since| line.waiting.remove(&(since, job)));
+            if since.is_some_and(|since| line.waiting.remove(&(since, job))) {
+                lines.wanted.remove(&job);
+            }
             return None;
         }
-        line.holder = line.waiting.pop_first().map(|(_, job)| job);
-        let next = line.holder;
-        if next.is_none() {
-            lines.remove(key);
-        }
-        next
+        lines.pass_on(key)
+    }
+
+    /// For which key a job waits, and who holds that; none where it waits for none.
+    fn wanted(&self, job: JobId) -> Option<WantedKey> {
+        let lines = self.lines();
+        let key = Arc::clone(lines.wanted.get(&job)?);
+        let holder = lines.by_key.get(&key)?.holder?;
+        Some(WantedKey { key, holder })
     }
 
     /// Whether the key is the job's, or it is in line for that. Costs no look along the line.
     fn knows(&self, job: JobId, own: &Exclusive) -> Option<Place> {
         let since = own.since?;
         let lines = self.lines();
-        let line = lines.get(&own.key)?;
+        let line = lines.by_key.get(&*own.key)?;
         if line.holder == Some(job) {
             return Some(Place::First);
         }
@@ -129,15 +177,20 @@ impl Exclusives {
     pub(super) fn standing(&self, job: JobId, own: &Exclusive) -> Option<KeyLine> {
         let place = (own.since?, job);
         let lines = self.lines();
-        let line = lines.get(&own.key)?;
-        let holder = line.holder;
-        if holder == Some(job) {
-            return Some(KeyLine { holder, before: 0 });
+        let line = lines.by_key.get(&*own.key)?;
+        if line.holder == Some(job) {
+            let first = line.waiting.iter().take(NAMED).map(|(_, job)| *job).collect();
+            return Some(KeyLine::Holds { waiting: line.waiting.len() as u64, first });
         }
-        line.waiting.contains(&place).then(|| {
-            let before = line.waiting.range(..place).count() as u64;
-            KeyLine { holder, before }
-        })
+        let holder = line.holder.filter(|_| line.waiting.contains(&place))?;
+        Some(KeyLine::Waits { holder, before: line.waiting.range(..place).count() as u64 })
+    }
+}
+
+impl Engine {
+    /// For which exclusive key a job waits now, and who holds that; none where it waits for none.
+    pub fn wanted_key(&self, job: JobId) -> Option<WantedKey> {
+        self.0.shared.exclusives.wanted(job)
     }
 }
 
@@ -273,14 +326,19 @@ mod tests {
         assert!(!ask(&keys, 2, 20) && !ask(&keys, 2, 20));
         assert!(!ask(&keys, 4, 20));
         let before = |job| keys.standing(id(job), &own([0, 10, 20, 30, 20][job as usize], false));
-        let behind = |before| Some(KeyLine { holder: Some(id(1)), before });
-        assert_eq!([1, 2, 4, 3].map(before), [behind(0), behind(0), behind(1), behind(2)]);
+        let behind = |before| Some(KeyLine::Waits { holder: id(1), before });
+        let holds = KeyLine::Holds { waiting: 3, first: vec![id(2), id(4), id(3)] };
+        assert_eq!([1, 2, 4, 3].map(before), [Some(holds), behind(0), behind(1), behind(2)]);
+        let wanted = |job| keys.wanted(id(job)).map(|wanted| wanted.holder);
+        assert_eq!([1, 2, 4, 3].map(wanted), [None, Some(id(1)), Some(id(1)), Some(id(1))]);
         assert_eq!(keys.leave("host", id(4), Some(at(20))), None);
         assert_eq!(keys.leave("host", id(1), None), Some(id(2)));
+        assert_eq!([1, 2, 4, 3].map(wanted), [None, None, None, Some(id(2))]);
         assert_eq!(keys.leave("host", id(1), None), None);
         assert_eq!(keys.leave("host", id(2), None), Some(id(3)));
         assert_eq!(keys.leave("host", id(3), None), None);
-        assert!(keys.lines().is_empty() && ask(&keys, 9, 1));
+        assert!(keys.lines().by_key.is_empty() && keys.lines().wanted.is_empty());
+        assert!(ask(&keys, 9, 1));
     }
 
     #[test]

@@ -64,6 +64,7 @@ pub use engine::Engine;
 pub use error::{
     CheckError, CommandError, EngineError, ForkError, JobError, StartError, SubmitError,
 };
+pub use exclusives::WantedKey;
 pub use fork::{Fork, Forked};
 pub use handle::{JobHandle, OutputError, OutputHandle};
 pub use laws::{BrokenLaw, Law};

@@ -3,7 +3,7 @@
 mod explain;
 
 pub use explain::{
-    Ahead, Cause, Explained, Explanation, Gone, InLine, Line, Other, Reason, Remedy,
-    TASKS_EXPLAINED,
+    Ahead, Cause, Explained, Explanation, Gone, HeldKey, InLine, Line, Other, Reason, Remedy,
+    RunDeadline, TASKS_EXPLAINED,
 };
 pub(crate) use explain::{Dispatch, Finder, KeyLine, Queued, Seen, Sought, explain};

@@ -78,7 +78,8 @@ const CASES: [Case; 7] = [
     (
         r#"{"id": "a", "kind": "fails", "on_failure": "pause"}"#,
         &[
-            "the job was paused 0s ago, when task a failed, whose plan says `on_failure: pause`",
+            "the job was paused 0s ago, when task a failed, whose plan says `on_failure: pause`; \
+             it stays paused after a skip, an edit or a retry of the task, until it is resumed",
             "task a has failed: the disk is full [broken]",
         ],
         &[&["resume", "cancel"], &["retry", "skip"]],

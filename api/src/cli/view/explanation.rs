@@ -21,6 +21,15 @@ pub(in crate::cli) struct Explanation {
     pub(in crate::cli) more_tasks: u32,
     #[serde(rename = "deadline_at", default, deserialize_with = "maybe_time")]
     pub(in crate::cli) deadline: Option<Timestamp>,
+    #[serde(default)]
+    pub(in crate::cli) deadline_passed: bool,
+    pub(in crate::cli) holds_key: Option<HeldKey>,
+}
+
+/// A key that it holds and others wait for.
+#[derive(Debug, Clone, Deserialize)]
+pub(in crate::cli) struct HeldKey {
+    pub(in crate::cli) message: String,
 }
 
 /// A reason.

@@ -40,6 +40,7 @@ pub(in crate::cli) struct Job {
     #[serde(rename = "finished_at", default, deserialize_with = "maybe_time")]
     pub(in crate::cli) finished: Option<Timestamp>,
     pub(in crate::cli) forked_from: Option<ForkedFrom>,
+    pub(in crate::cli) wants_key: Option<WantedKey>,
     #[serde(default)]
     pub(in crate::cli) tasks: Vec<Task>,
 }
@@ -49,6 +50,13 @@ pub(in crate::cli) struct Job {
 pub(in crate::cli) struct ForkedFrom {
     pub(in crate::cli) job: JobId,
     pub(in crate::cli) seq: u64,
+}
+
+/// A key that a job of a list waits for.
+#[derive(Debug, Clone, Deserialize)]
+pub(in crate::cli) struct WantedKey {
+    pub(in crate::cli) key: String,
+    pub(in crate::cli) holder: JobId,
 }
 
 /// How many tasks stand where.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use annals_tasks_sdk::{JobId, TaskId, Timestamp};
 
-use super::reason::{Ahead, Cause, Line, Other, Reason};
+use super::reason::{Cause, HeldKey, Line, Other, Reason, RunDeadline};
 use super::remedy::Remedy;
 use super::tasks::Tasks;
 use crate::job::{Failure, Intent, Job, JobStatus, TaskNumber};
@@ -43,12 +43,22 @@ pub(crate) struct Seen {
 }
 
 /// Where a job stands with its exclusive key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct KeyLine {
-    /// Who holds it.
-    pub(crate) holder: Option<JobId>,
-    /// How many are in line before the job.
-    pub(crate) before: u64,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KeyLine {
+    /// It holds the key.
+    Holds {
+        /// So many jobs wait for it.
+        waiting: u64,
+        /// The first of them.
+        first: Vec<JobId>,
+    },
+    /// It waits for the key.
+    Waits {
+        /// Who holds it.
+        holder: JobId,
+        /// How many are in line before the job.
+        before: u64,
+    },
 }
 
 impl Seen {
@@ -60,10 +70,16 @@ impl Seen {
 
     /// What the job waits for whose key another one holds.
     pub(super) fn wants_key(&self) -> Option<Reason> {
-        let (job, line) = (&self.snapshot.job, self.key?);
-        let holder = line.holder.filter(|holder| *holder != job.id())?;
-        let key = job.exclusive()?.key.to_string();
-        Some(Reason::WantsKey { key, holder, place: line.before + 1 })
+        let Some(KeyLine::Waits { holder, before }) = &self.key else { return None };
+        let key = self.snapshot.job.exclusive()?.key.to_string();
+        Some(Reason::WantsKey { key, holder: *holder, place: before + 1 })
+    }
+
+    /// What others wait for that the job holds.
+    fn holds_key(&self) -> Option<HeldKey> {
+        let Some(KeyLine::Holds { waiting: waiting @ 1.., first }) = &self.key else { return None };
+        let key = self.snapshot.job.exclusive()?.key.to_string();
+        Some(HeldKey { key, waiting: *waiting, first: first.clone() })
     }
 }
 
@@ -88,8 +104,10 @@ pub struct Explanation {
     pub reasons: Vec<Explained>,
     /// So many more tasks have a reason of their own.
     pub more_tasks: usize,
-    /// When the deadline of the run passes, unless that stands still.
-    pub deadline: Option<Ahead>,
+    /// The deadline of the run, unless that stands still.
+    pub deadline: Option<RunDeadline>,
+    /// The exclusive key that the job holds, where others wait for it.
+    pub held_key: Option<HeldKey>,
 }
 
 /// A reason, and what would change it.
@@ -105,22 +123,26 @@ impl Explanation {
     /// Of a job whose history cannot be followed.
     pub(crate) fn unreadable(job_id: JobId, why: String) -> Self {
         let reasons = vec![Explained { reason: Reason::Unreadable { why }, remedies: Vec::new() }];
-        Self { job_id, snapshot: None, reasons, more_tasks: 0, deadline: None }
+        let (snapshot, deadline, held_key) = (None, None, None);
+        Self { job_id, snapshot, reasons, more_tasks: 0, deadline, held_key }
     }
 
-    /// The most telling reason in a sentence, how many others there are, and what is left of the
-    /// deadline.
+    /// The most telling reason in a sentence, how many others there are, what is left of the
+    /// deadline, and who waits for the job.
     pub fn summary(&self) -> String {
         let first = self.reasons.first().map_or(&Reason::Unknown, |first| &first.reason);
-        let told = match self.reasons.len().saturating_sub(1) + self.more_tasks {
+        let mut told = match self.reasons.len().saturating_sub(1) + self.more_tasks {
             0 => first.to_string(),
             1 => format!("{first} (and 1 more reason)"),
             others => format!("{first} (and {others} more reasons)"),
         };
-        match self.deadline {
-            Some(left) => format!("{told}; the deadline of the run passes in {left}"),
-            None => told,
+        let deadline = self.deadline.map(|deadline| deadline.to_string());
+        let held = self.held_key.as_ref().map(HeldKey::to_string);
+        for more in deadline.into_iter().chain(held) {
+            told.push_str("; ");
+            told.push_str(&more);
         }
+        told
     }
 }
 
@@ -134,7 +156,8 @@ pub(crate) fn explain(seen: Seen, cause: Option<Cause>) -> Explanation {
     };
     Explanation {
         job_id: job.id(),
-        deadline: job.deadline_at().map(|at| Ahead::until(at, now)),
+        deadline: job.deadline_at().map(|at| RunDeadline::seen(at, now)),
+        held_key: seen.holds_key(),
         reasons: reasons.into_iter().map(explained).collect(),
         snapshot: Some(seen.snapshot),
         more_tasks,

@@ -15,7 +15,7 @@ mod tasks;
 mod tests;
 
 pub use make::{Explained, Explanation, TASKS_EXPLAINED};
-pub use reason::{Ahead, Cause, Gone, InLine, Line, Other, Reason};
+pub use reason::{Ahead, Cause, Gone, HeldKey, InLine, Line, Other, Reason, RunDeadline};
 pub use remedy::Remedy;
 
 pub(crate) use cause::{Finder, Sought};

@@ -38,6 +38,45 @@ impl Ahead {
     }
 }
 
+/// The deadline of a run that has not ended. Shown, it is a sentence without a full stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunDeadline {
+    /// It is to come.
+    Ahead(Ahead),
+    /// It has passed, and nothing has come of that yet: no engine has run the job since.
+    Passed(Gone),
+}
+
+impl RunDeadline {
+    pub(super) fn seen(at: Timestamp, now: Timestamp) -> Self {
+        if at > now {
+            Self::Ahead(Ahead::until(at, now))
+        } else {
+            Self::Passed(Gone::since(at, now))
+        }
+    }
+
+    /// When it passes, or did.
+    pub fn at(self) -> Timestamp {
+        match self {
+            Self::Ahead(ahead) => ahead.at,
+            Self::Passed(gone) => gone.at,
+        }
+    }
+}
+
+/// An exclusive key that a job holds and others wait for. Shown, it is a sentence without a full
+/// stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldKey {
+    /// The key.
+    pub key: String,
+    /// So many jobs wait for it.
+    pub waiting: u64,
+    /// The first of them, in their order.
+    pub first: Vec<JobId>,
+}
+
 /// Who or what held or ended a job. Shown, it is the end of a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

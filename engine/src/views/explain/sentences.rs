@@ -6,8 +6,12 @@ use std::time::Duration;
 use annals_tasks_sdk::duration::format_duration;
 use annals_tasks_sdk::{Progress, TaskId};
 
-use super::reason::{Ahead, Cause, Gone, InLine, Line, Other, Reason};
+use super::reason::{Ahead, Cause, Gone, HeldKey, InLine, Line, Other, Reason, RunDeadline};
 use crate::job::{Failure, StopReason};
+
+/// What is said of a job that a failure has paused: those who skip the task wait for it in vain.
+const STAYS_PAUSED: &str = "; it stays paused after a skip, an edit or a retry of the task, until \
+                            it is resumed";
 
 /// Longer texts of others are cut, in bytes: a reason is a sentence.
 const TEXT_MAX: usize = 240;
@@ -28,6 +32,33 @@ impl fmt::Display for Ahead {
 fn rounded(span: Duration) -> String {
     let is_short = span < Duration::from_secs(1);
     format_duration(if is_short { span } else { Duration::from_secs(span.as_secs()) })
+}
+
+impl fmt::Display for RunDeadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ahead(left) => write!(f, "the deadline of the run passes in {left}"),
+            Self::Passed(since) => write!(
+                f,
+                "the deadline of the run passed {since} ago, and the job fails as soon as an \
+                 engine runs"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for HeldKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, waiting, first } = self;
+        let named: Vec<String> = first.iter().map(ToString::to_string).collect();
+        let (jobs, wait) = if *waiting == 1 { ("job", "waits") } else { ("jobs", "wait") };
+        write!(f, "{jobs} {}", named.join(", "))?;
+        let more = waiting.saturating_sub(first.len() as u64);
+        if more > 0 {
+            write!(f, " and {more} more")?;
+        }
+        write!(f, " {wait} for the exclusive key {} that it holds", brief(key))
+    }
 }
 
 impl fmt::Display for Cause {
@@ -90,7 +121,11 @@ impl fmt::Display for Reason {
             }
             Self::Cancelled { by } => write!(f, "the job was cancelled{}", after(by.as_ref())),
             Self::NotExecuted => f.write_str("the job was never executed"),
-            Self::Paused { by } => write!(f, "the job was paused{}", after(by.as_ref())),
+            Self::Paused { by } => {
+                write!(f, "the job was paused{}", after(by.as_ref()))?;
+                let after_failure = matches!(by, Some(Cause::Failure { .. }));
+                f.write_str(if after_failure { STAYS_PAUSED } else { "" })
+            }
             Self::Pausing { by, alive } => on_the_way(f, "paused", by.as_ref(), *alive),
             Self::Cancelling { by, alive } => on_the_way(f, "cancelled", by.as_ref(), *alive),
             Self::Failing { error, alive } => {
