@@ -1,10 +1,11 @@
 //! What an attempt has written and can be read no more: the event log knows how much it was, and
-//! step logs are not synced to the disk.
+//! step logs are not synced to the disk. And why a task has no log at all.
 
 use std::fmt;
 
-use annals_engine::job::{Attempt, AttemptOutcome};
+use annals_engine::job::{Attempt, AttemptOutcome, Job, Task, TaskStatus};
 use annals_engine::steplog::Extent;
+use annals_tasks_sdk::JobId;
 
 /// How many bytes an attempt has written, as the event log has it: known once it has ended, unless
 /// it was lost.
@@ -21,6 +22,29 @@ pub(crate) fn missing(written: Option<u64>, total: u64) -> u64 {
 /// What to say of a log of which nothing is left.
 pub(crate) fn gone(attempt: u32, written: u64) -> String {
     format!("attempt {attempt} has written {written} bytes, and its log is gone")
+}
+
+/// The job that this one was forked from, where a task has come from there with what it is: it has
+/// not run here.
+pub(crate) fn copied_from(job: &Job, task: &Task) -> Option<JobId> {
+    let is_over = matches!(
+        task.status(),
+        TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Skipped | TaskStatus::Removed
+    );
+    let has_run = !task.attempts().is_empty();
+    job.forked_from().filter(|_| is_over && !has_run).map(|from| from.job)
+}
+
+/// What to say of a task that has no attempt and so no log.
+pub(crate) fn not_run(job: &Job, task: &Task) -> String {
+    let id = &task.spec.id;
+    match copied_from(job, task) {
+        Some(origin) => format!(
+            "task {id} has not run in this job, which is a fork of job {origin}: what was copied \
+             from there has its log there"
+        ),
+        None => format!("task {id} has not run yet"),
+    }
 }
 
 /// What cannot be read of a log. Shown, it is a note for the end of what can.

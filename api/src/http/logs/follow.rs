@@ -13,13 +13,14 @@ use futures_util::future::BoxFuture;
 use futures_util::stream;
 use tokio::task::spawn_blocking;
 
-use super::{Subject, Wish, unreadable};
+use super::{Subject, Wish, not_run, unreadable};
 use crate::dto::{self, LogPlace};
 use crate::http::jobs::find;
 use crate::http::problem::{Code, Problem};
 use crate::http::query::bad_query;
 use crate::http::sse::{self, Frames, LastEventId};
 use crate::http::state::AppState;
+use crate::loss;
 
 /// How much is sent at a time.
 const BATCH: usize = 64 << 10;
@@ -47,6 +48,11 @@ pub(super) async fn answer(
     let job = engine.job(job);
     let snapshot = job.snapshot().await?;
     let outlook = Outlook::of(&snapshot, &task, wish.attempt)?;
+    if let (Outlook::Never, Ok((_, state))) = (&outlook, find(&snapshot, &task))
+        && loss::copied_from(&snapshot.job, state).is_some()
+    {
+        return Err(not_run(&snapshot, &task)?);
+    }
     let watch = Watch::new(job, task, snapshot.job.seq());
     drop(snapshot);
     let logs = engine.step_logs().clone();

@@ -140,7 +140,7 @@ impl Subject {
                 Some(last) => {
                     format!("task {task} has no attempt {wanted}; its last is {}", last.number)
                 }
-                None => format!("task {task} has no attempt {wanted}: it has not run yet"),
+                None => loss::not_run(&snapshot.job, state),
             })
         })?;
         let name = LogName { job: snapshot.job.id(), number: number.0, attempt: attempt.number };
@@ -156,6 +156,12 @@ impl Subject {
     fn missing(&self, total: u64) -> u64 {
         loss::missing(self.written, total)
     }
+}
+
+/// Of a task without an attempt: that it has none yet, or where its log is.
+fn not_run(snapshot: &Snapshot, task: &TaskId) -> Result<Problem, Problem> {
+    let (_, state) = find(snapshot, task)?;
+    Ok(Problem::new(Code::NO_SUCH_ATTEMPT, loss::not_run(&snapshot.job, state)))
 }
 
 /// A log that cannot be read at all.

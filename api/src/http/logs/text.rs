@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use tokio::task::spawn_blocking;
 
-use super::{Subject, Wish, check, unreadable};
+use super::{Subject, Wish, check, not_run, unreadable};
 use crate::http::problem::{Code, Problem};
 use crate::http::sse::VARIES;
 use crate::loss::Loss;
@@ -34,9 +34,9 @@ pub(super) async fn answer(
 ) -> Result<Response, Problem> {
     let snapshot = engine.job(job).snapshot().await?;
     // Before the log is looked at: what is over then has written all of it.
-    let subject = Subject::find(&snapshot, task, wish.attempt)?.ok_or_else(|| {
-        Problem::new(Code::NO_SUCH_ATTEMPT, format!("task {task} has not run yet"))
-    })?;
+    let Some(subject) = Subject::find(&snapshot, task, wish.attempt)? else {
+        return Err(not_run(&snapshot, task)?);
+    };
     drop(snapshot);
     let logs = engine.step_logs().clone();
     let opened =

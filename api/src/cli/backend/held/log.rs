@@ -68,13 +68,14 @@ fn find(job: &Job, args: &LogsArgs) -> Result<(LogName, Option<u64>), CliError> 
     let number = job
         .find(args.task.as_str())
         .ok_or_else(|| no_such(format!("the job has no task {:?}", args.task)))?;
-    let attempts = job.task(number).map_or(&[][..], |task| task.attempts());
+    let task = job.task(number);
+    let attempts = task.map_or(&[][..], |task| task.attempts());
     let last = attempts.last().map_or(0, |attempt| attempt.number);
     let wanted = args.attempt.unwrap_or(last);
     let attempt = attempts.iter().find(|attempt| attempt.number == wanted).ok_or_else(|| {
-        no_such(match (args.attempt, last) {
-            (_, 0) => format!("task {} has not run yet", args.task),
-            _ => format!("task {} has no attempt {wanted}; its last is {last}", args.task),
+        no_such(match task.filter(|_| last == 0) {
+            Some(task) => loss::not_run(job, task),
+            None => format!("task {} has no attempt {wanted}; its last is {last}", args.task),
         })
     })?;
     let name = LogName { job: job.id(), number: number.0, attempt: wanted };
