@@ -113,6 +113,7 @@ fn fields_that_are_not_built_yet_are_refused_by_name() {
 fn a_deadline_is_a_duration_that_is_longer_than_zero() {
     let table = [
         (r#""0s""#, "a deadline must be longer than zero"),
+        ("0", "a deadline must be longer than zero, such as 30s or 2h 30m"),
         ("30", "write 30s for 30 seconds"),
         ("[]", "this must be a string, not a list"),
         (r#""soon""#, "is no duration"),
@@ -154,6 +155,8 @@ fn the_fields_of_a_task() {
         (r#""timeout": -1"#, "/tasks/0/timeout", "a string with units"),
         (r#""timeout": 1e308"#, "/tasks/0/timeout", "a string with units"),
         (r#""timeout": "0s""#, "/tasks/0/timeout", "must be longer than zero"),
+        (r#""timeout": 0"#, "/tasks/0/timeout", "a timeout must be longer than zero, such as"),
+        (r#""cancel_grace": 0"#, "/tasks/0/cancel_grace", "write 0s for 0 seconds"),
         (r#""timeout": "99999999999h""#, "/tasks/0/timeout", "longer than 100 years"),
         (r#""timeout": "soon""#, "/tasks/0/timeout", "is no duration"),
         (r#""heartbeat_timeout": 5"#, "/tasks/0/heartbeat_timeout", "write 5s for 5 seconds"),
@@ -314,7 +317,7 @@ fn limits_name_themselves_and_what_was_given() {
 }
 
 /// A plan with everything that a plan can have.
-const FULL: &str = r#"{"name":"n\u0000ä \"q\"","labels":{"env":"prod","k\n":""},
+const FULL: &str = r#"{"name":"n\u0000ä \"q\"","labels":{"env":"prod","k":"\n"},
     "input":{"big":20000000000000000000001, "x": 1.0},"start":"manual","output":null,
     "exclusive":"host/ä","deadline":"P2DT1H",
     "tasks":[

@@ -7,12 +7,11 @@ use super::dataflow::data;
 use super::fault::Faults;
 use super::order::Order;
 use super::read::Unread;
+use super::words::{self, NAME_CHARS_MAX};
 use super::{Backoff, Limits, Plan, PolicyFields, Retry, TaskSpec};
-use crate::Payload;
 use crate::duration::DURATION_MAX;
 use crate::near::hint;
-
-const NAME_CHARS_MAX: usize = 256;
+use crate::{Payload, json};
 
 const HINTED_IDS_MAX: usize = 1_000;
 
@@ -32,13 +31,13 @@ pub(super) fn plan(plan: &Plan, unread: &Unread, limits: &Limits, faults: &mut F
     if let Some(deadline) = plan.deadline {
         positive(deadline, "/deadline".into(), "a deadline", faults);
     }
-    if let Some(key) = &plan.exclusive {
-        let characters = key.chars().count();
-        if characters == 0 || characters > NAME_CHARS_MAX || key.chars().any(char::is_control) {
-            let rule = format!(
-                "a key has 1 to {NAME_CHARS_MAX} characters, none of them a control character"
-            );
-            faults.add("/exclusive", rule);
+    let key = plan.exclusive.as_ref();
+    if let Some(detail) = key.and_then(|key| words::fault("an exclusive key", key)) {
+        faults.add("/exclusive", detail);
+    }
+    for label in plan.labels.keys() {
+        if let Some(detail) = words::fault("the name of a label", label) {
+            faults.add(json::join("/labels", label), detail);
         }
     }
     if plan.tasks.is_empty() {

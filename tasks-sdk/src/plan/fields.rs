@@ -79,6 +79,16 @@ impl<'a> Fields<'a> {
         self.string(name, faults)
     }
 
+    /// A duration that is checked later to be longer than zero, which `what` must be.
+    pub(super) fn positive(&self, name: &str, what: &str, faults: &mut Faults) -> Option<Duration> {
+        if self.present(name).is_some_and(|text| text.trim().parse() == Ok(0_u64)) {
+            let detail = format!("{what} must be longer than zero, such as 30s or 2h 30m");
+            faults.add(self.place(name), detail);
+            return None;
+        }
+        self.duration(name, faults)
+    }
+
     pub(super) fn duration(&self, name: &str, faults: &mut Faults) -> Option<Duration> {
         let text = self.present(name)?;
         if let Ok(Level::Scalar(scalar)) = json::level(text) {

@@ -15,6 +15,7 @@ mod read;
 mod read_policy;
 mod reference;
 mod sites;
+mod words;
 mod write;
 
 use std::collections::BTreeMap;

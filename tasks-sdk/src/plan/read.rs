@@ -70,7 +70,7 @@ pub(super) fn plan(text: &str, limits: &Limits, faults: &mut Faults) -> Option<(
     plan.output = payload(&fields, "output", faults);
     plan.start = start(&fields, faults);
     plan.exclusive = fields.string("exclusive", faults).map(Into::into);
-    plan.deadline = fields.duration("deadline", faults);
+    plan.deadline = fields.positive("deadline", "a deadline", faults);
     plan.tasks = tasks(&fields, limits, &mut unread, faults)?;
     Some((plan, unread))
 }

@@ -23,8 +23,8 @@ pub(super) const ON_LOST: [(&str, OnLost); 3] =
 
 pub(super) fn policy(fields: &Fields<'_>, faults: &mut Faults) -> PolicyFields {
     PolicyFields {
-        timeout: fields.duration("timeout", faults),
-        heartbeat_timeout: fields.duration("heartbeat_timeout", faults),
+        timeout: fields.positive("timeout", "a timeout", faults),
+        heartbeat_timeout: fields.positive("heartbeat_timeout", "a heartbeat timeout", faults),
         cancel_grace: fields.duration("cancel_grace", faults),
         retry: retry(fields, faults).unwrap_or_default(),
         on_failure: fields.word("on_failure", &ON_FAILURE, faults).unwrap_or_default(),
@@ -35,7 +35,7 @@ pub(super) fn policy(fields: &Fields<'_>, faults: &mut Faults) -> PolicyFields {
 fn retry(task: &Fields<'_>, faults: &mut Faults) -> Option<Retry> {
     let text = task.present("retry")?;
     let fields = Fields::read(text, &task.place("retry"), &RETRY, faults)?;
-    let max_elapsed = fields.duration("max_elapsed", faults);
+    let max_elapsed = fields.positive("max_elapsed", "`max_elapsed`", faults);
     let rule = "a whole number from 1 to 4294967295";
     // A limit on time alone means: as often as the time allows.
     let unsaid = if max_elapsed.is_some() { u32::MAX } else { 1 };
