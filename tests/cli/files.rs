@@ -28,7 +28,7 @@ fn every_fault_of_a_file_has_its_place() {
         ("name: x\ntasks: [{id: a, kind: noop, timeout: 5}]\n", "p.yaml:2:29: /tasks/0/timeout: "),
         ("name: [x\n", "p.yaml:"),
         ("\t- x\n", "p.yaml:1:"),
-        ("", "p.yaml:1:1: the file holds no plan"),
+        ("", "p.yaml:1:1: the file holds nothing"),
         ("just text\n", "p.yaml:1:1: a plan must be an object"),
         ("a: &a [*a]\n", "p.yaml:1:8: the alias stands inside"),
     ];

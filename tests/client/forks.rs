@@ -14,6 +14,7 @@ fn failed() -> (Place, String) {
         format!(
             "name: broken\ntasks:\n\
              - id: a\n  kind: shell\n  input:\n    script: |\n      echo ran >> {dir}/ran\n      \
+             echo said here\n      \
              echo '{{\"n\": 7}}' > $ANNALS_OUTPUT\n\
              - {{id: b, kind: shell, input: {{script: exit 3}}}}\n\
              - {{id: c, kind: noop, input: {{$output: a, pointer: /n}}}}\n"
@@ -31,6 +32,20 @@ fn failed() -> (Place, String) {
 
 fn ran(place: &Place) -> usize {
     std::fs::read_to_string(place.path("ran")).unwrap().lines().count()
+}
+
+/// What is said of the log of a task that was copied, and the log that is named there.
+fn log_of_copy(place: &Place, fork: &str, id: &str) {
+    for follow in [&[][..], &["--follow"]] {
+        let asked = [&["logs", fork, "a"], follow].concat();
+        let told = place.annals(&asked).expect(6).stderr;
+        assert!(told.contains(&format!("a fork of job {id}")), "{told}");
+        let (_, command) = told.split_once("(`annals ").expect("it says what to type");
+        let (command, _) = command.split_once("`)").unwrap();
+        assert!(command.starts_with(&format!("logs {id} a")), "{command}");
+        let log = place.annals(&command.split(' ').collect::<Vec<_>>()).expect(0).stdout;
+        assert_eq!(log, "said here\n");
+    }
 }
 
 fn statuses(job: &Value) -> Vec<&str> {
@@ -53,6 +68,9 @@ fn a_job_is_forked_and_mended_where_no_server_is() {
     assert_ne!(fork, id);
     assert!(made.starts_with(&format!("job {fork}: broken, 4 tasks\n")), "{made}");
     assert!(made.contains("nothing runs now"), "{made}");
+    log_of_copy(&place, &fork, &id);
+    let not_yet = place.annals(&["logs", &fork, "d"]).expect(6).stderr;
+    assert!(not_yet.ends_with("task d has not run yet\n"), "{not_yet}");
     place.annals(&["run", "--job", &fork]).expect(0);
     let shown = place.json(&["show", &fork]);
     assert_eq!(statuses(&shown), ["completed"; 4]);
@@ -78,6 +96,7 @@ fn a_server_forks_a_job_in_the_same_words() {
     assert_eq!(made["forked_from"]["job"], id.as_str());
     let watched = place.annals(&["watch", fork]).expect(0).stdout;
     assert!(watched.contains("completed"), "{watched}");
+    log_of_copy(&place, fork, &id);
     assert_eq!(ran(&place), 1);
     let events = place.annals(&["events", fork]).expect(0).stdout;
     assert!(events.contains("JobForked") && events.contains("(the script)"), "{events}");
@@ -99,6 +118,8 @@ fn what_cannot_be_forked_is_said_with_the_line() {
         "- command: skip\n  task: b\n- command: edit\n  task: c\n  fields:\n    timeout: 5\n",
     );
     place.write("none.yaml", "command: skip\n");
+    place.write("empty.yaml", "# nothing yet\n");
+    place.write("empty.json", "");
     let ask = |place: &Place| {
         for (args, code, words) in [
             (&["--from-task", "nobody"][..], 6, "nobody"),
@@ -106,6 +127,12 @@ fn what_cannot_be_forked_is_said_with_the_line() {
             (&["--from-task", "b", "--edits", "wrong.yaml"], 2, "wrong.yaml:6:"),
             (&["--from-task", "b", "--edits", "none.yaml"], 2, "list"),
             (&["--from-task", "b", "--edits", "nowhere.yaml"], 2, "nowhere.yaml"),
+            (
+                &["--from-task", "b", "--edits", "empty.yaml"],
+                2,
+                "empty.yaml:1:1: the file holds nothing\nannals: empty.yaml holds no list",
+            ),
+            (&["--from-task", "b", "--edits", "empty.json"], 2, "the file holds nothing\n"),
             (&["--from-task", "b", "--expected-seq", "1"], 5, "look at it again"),
             (&["--from-task", "b", "--from-seq", "1"], 2, "--from-seq"),
             (&[], 2, "--from-task"),

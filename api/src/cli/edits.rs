@@ -18,7 +18,8 @@ pub(super) async fn insert(args: InsertArgs, session: Session) -> Result<Exit, C
 
 pub(super) async fn shift(args: MoveArgs, session: Session) -> Result<Exit, CliError> {
     let place = args.place.place();
-    let place = place.ok_or_else(|| CliError::usage("say where: --after TASK or --before TASK"))?;
+    let place = place
+        .ok_or_else(|| CliError::usage("say where: --after TASK, --before TASK or --first"))?;
     ask(&args.job, Verb::Move { task: args.task, place }, &args.asked, session).await
 }
 
@@ -32,6 +33,8 @@ pub(super) async fn edit(args: EditArgs, session: Session) -> Result<Exit, CliEr
 fn read<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, PlanErrors>) -> Result<T, CliError> {
     let wrong = CliError::of_task;
     let Some(path) = text.strip_prefix('@') else { return parse(text).map_err(wrong) };
-    let file = PlanFile::read(path.as_ref())?;
+    let file = PlanFile::read(path.as_ref()).map_err(|faults| {
+        CliError::of_file("invalid_task", faults, "valid task; nothing has changed")
+    })?;
     parse(file.json()).map_err(|errors| wrong(errors).in_file(&file, &Overrides::default()))
 }

@@ -49,7 +49,10 @@ impl FromArgs {
 
 pub(super) async fn fork(args: ForkArgs, mut session: Session) -> Result<Exit, CliError> {
     let ForkArgs { job, from, edits, asked } = args;
-    let file = edits.as_deref().map(PlanFile::read).transpose()?;
+    let file = edits.as_deref().map(PlanFile::read).transpose().map_err(|faults| {
+        let what = "list of edits; no fork was made. Without --edits it has none";
+        CliError::of_file("bad_body", faults, what)
+    })?;
     let edits = file.as_ref().map(|file| file.json().to_owned());
     let backend = Backend::open(&session).await?;
     let origin = backend.find(&job).await?;

@@ -110,6 +110,9 @@ impl PlanFile {
             // The whole is checked first, because what is no JSON has a place only there.
             if let Err(error) = serde_json::from_str::<&RawValue>(&text) {
                 let place = Place { line: error.line().max(1), column: error.column().max(1) };
+                if text.trim().is_empty() {
+                    return Err(Fault::at(place, "the file holds nothing"));
+                }
                 let detail = error.to_string();
                 let detail = detail.split(" at line ").next().unwrap_or_default();
                 return Err(Fault::at(place, format!("no valid JSON: {detail}")));

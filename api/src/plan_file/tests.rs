@@ -57,8 +57,8 @@ fn what_yaml_may_not_say_here_is_refused_with_its_place() {
         ("%YAML 1.1\n---\na: 1\n", "leave the %YAML line out"),
         ("a: [1, 2\n", "no valid YAML"),
         ("a:\n\t- b\n", "plan.yaml:2:"),
-        ("", "plan.yaml:1:1: the file holds no plan"),
-        ("# nothing\n", "plan.yaml:1:1: the file holds no plan"),
+        ("", "plan.yaml:1:1: the file holds nothing"),
+        ("# nothing\n", "plan.yaml:1:1: the file holds nothing"),
     ];
     for (text, words) in table {
         let shown = yaml(text).expect_err(text).to_string();

@@ -41,7 +41,7 @@ pub(super) fn convert(text: &str) -> Result<Converted, Fault> {
         }
     }
     if matches!(writer.json.as_str(), "" | "null") {
-        return Err(Fault::at(Place { line: 1, column: 1 }, "the file holds no plan: it is empty"));
+        return Err(Fault::at(Place { line: 1, column: 1 }, "the file holds nothing"));
     }
     Ok(Converted { json: writer.json, marks: writer.marks })
 }

@@ -21,8 +21,15 @@ const LIST: &str = "; `annals list` shows the jobs";
 
 impl From<Faults> for CliError {
     fn from(faults: Faults) -> Self {
-        let detail = format!("{} holds no valid plan; nothing was started", faults.path.display());
-        let mut error = Self::new(Exit::Usage, INVALID_PLAN, detail);
+        Self::of_file(INVALID_PLAN, faults, "valid plan; nothing was started")
+    }
+}
+
+impl CliError {
+    /// Of a file that does not hold what it should.
+    pub(in crate::cli) fn of_file(code: &'static str, faults: Faults, what: &str) -> Self {
+        let detail = format!("{} holds no {what}", faults.path.display());
+        let mut error = Self::new(Exit::Usage, code, detail);
         error.more.faults = Some(faults);
         error
     }
