@@ -134,6 +134,24 @@ fn a_script_that_fails_is_mended_and_the_job_goes_on() {
 }
 
 #[test]
+fn a_task_can_be_the_first_without_a_name_for_who_was() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "name: x\nstart: manual\ntasks: [{id: a, kind: noop}, {id: b, kind: noop}]\n",
+    );
+    place.annals(&["submit", "plan.yaml"]).expect(0);
+    let id = place.newest_id();
+    place.annals(&["move", &id, "b", "--before", "a", "--first"]).expect(2);
+    let job = place.json(&["move", &id, "b", "--first"]);
+    assert_eq!(job["tasks"][0]["id"], "b");
+    let job = place.json(&["insert", &id, r#"{"id": "c", "kind": "noop"}"#, "--first"]);
+    let ids: Vec<_> =
+        job["tasks"].as_array().unwrap().iter().map(|task| task["id"].clone()).collect();
+    assert_eq!(ids, ["c", "b", "a"]);
+}
+
+#[test]
 fn what_is_not_there_is_said_to_be_not_there() {
     let (place, id) = chained();
     let unknown = "01890000-0000-7000-8000-000000000000";
@@ -169,6 +187,9 @@ fn due_times_have_their_day_where_it_is_not_today() {
     let waits = "task nap waits until 2400-01-01 00:00:00";
     let shown = place.annals(&["show", &id]).expect(0).stdout;
     assert!(shown.contains(waits), "while it is paused: {shown}");
+    let commands = ["skip", "edit", "retry"].map(|verb| format!("`annals {verb} {id} a"));
+    assert!(commands.iter().all(|command| shown.contains(command)), "{shown}");
+    assert!(shown.contains(": the job stays paused until it is resumed\n"), "{shown}");
     place.annals(&["resume", &id]).expect(0);
     let shown = place.annals(&["show", &id]).expect(0).stdout;
     assert!(shown.contains(waits), "while it is running: {shown}");

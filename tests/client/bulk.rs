@@ -29,7 +29,13 @@ fn many_jobs_are_given_a_command_on_a_server_and_in_a_store() {
     place.annals(&["bulk", "cancel", "--label", "g:x"]).expect(2);
     place.annals(&["bulk", "cancel", "--yes"]).expect(2);
     place.annals(&["bulk", "cancel", "--yes", "--all", "--label", "g:x"]).expect(2);
-    place.annals(&["bulk", "remove", "--yes", "--all"]).expect(2);
+    for verb in ["remove", "retry"] {
+        let answer = place.annals(&["bulk", verb, "--yes", "--all"]).expect(2);
+        assert!(answer.stderr.contains(&format!("{verb} needs --task")), "{}", answer.stderr);
+    }
+    // None of them has been started.
+    let retry = ["retry", "--all", "--task", "a", "--reason", "again"];
+    assert_eq!(counts(place, &retry, 5), (4, 0, 4));
     place.annals(&["bulk", "cancel", "--yes", "--all", "--interrupt"]).expect(2);
     let dry = place.annals(&["bulk", "cancel", "--label", "g:x", "--dry-run"]).expect(0).stdout;
     assert_eq!(dry, "cancel: of 3 jobs 3 would have accepted, 0 would have refused\n");
@@ -52,5 +58,8 @@ fn many_jobs_are_given_a_command_on_a_server_and_in_a_store() {
     let remove = ["remove", "--all", "--task", "b", "--dry-run"];
     assert_eq!(counts(place, &remove, 5), (4, 3, 1));
     assert_eq!(counts(place, &["cancel", "--all"], 5), (4, 3, 1));
-    assert_eq!(place.json(&["show", &ids[2]])["status"], "cancelled");
+    // They were paused before their start, and it skipped the other task.
+    let retry = ["retry", "--label", "g:x", "--task", "b", "--reason", "again"];
+    assert_eq!(counts(place, &retry, 0), (3, 3, 0));
+    assert_eq!(place.json(&["show", &ids[2]])["status"], "running");
 }

@@ -75,3 +75,13 @@ fn what_is_wrong_in_the_file_is_said_with_its_line() {
     let begins = "annals: annals.toml:1:18: `header_timeout`: ";
     assert!(answer.stderr.starts_with(begins), "{}", answer.stderr);
 }
+
+#[test]
+fn a_pool_that_no_kind_runs_in_is_told_of() {
+    let place = Place::new();
+    place.write("annals.toml", "[pools.idle]\nslots = 2\n[pools.used]\nkinds = ['noop']\n");
+    let told = Server::start(&place, &[]).end().stderr;
+    let lines: Vec<&str> =
+        told.lines().filter(|line| line.contains("no kind runs in this pool")).collect();
+    assert!(matches!(&lines[..], [line] if line.contains("idle")), "{told}");
+}

@@ -102,15 +102,15 @@ pub(super) enum Command {
     Skip(SkipArgs),
     /// Take a task out of the plan.
     Remove(RemoveArgs),
-    /// Give many jobs a command: execute, cancel, pause, resume, skip or remove.
+    /// Give many jobs a command: execute, cancel, pause, resume, skip, remove or retry.
     ///
     /// Each job accepts or refuses it by itself; those that refuse are shown, and the exit code is
     /// 5 if there are any.
     Bulk(BulkArgs),
     /// Put a task into the plan.
     ///
-    /// It stands behind all others, or where --after or --before says. Tasks that have settled, or
-    /// run now, never come to need it.
+    /// It stands behind all others, or where --after, --before or --first says. Tasks that have
+    /// settled, or run now, never come to need it.
     Insert(InsertArgs),
     /// Put a task elsewhere in the plan.
     Move(MoveArgs),

@@ -50,7 +50,7 @@ struct OwnArgs {
     /// For pause: stop what runs; it runs again after resume.
     #[arg(long)]
     interrupt: bool,
-    /// For skip and remove: the task.
+    /// For skip, remove and retry: the task.
     #[arg(long, value_parser = task)]
     task: Option<TaskId>,
     /// For skip: what those that need the task's output are given instead.
@@ -69,6 +69,7 @@ enum CommandName {
     Resume,
     Skip,
     Remove,
+    Retry,
 }
 
 /// What became of it, or would.
@@ -126,35 +127,37 @@ pub(super) async fn bulk(args: BulkArgs, mut session: Session) -> Result<Exit, C
 
 impl BulkArgs {
     fn verb(&self) -> Result<Verb, CliError> {
-        use CommandName::{Cancel, Execute, Pause, Remove, Resume, Skip};
+        use CommandName::{Cancel, Execute, Pause, Remove, Resume, Retry, Skip};
         let OwnArgs { paused, interrupt, task, output, cascade } = &self.own;
         let fits = |flag: &str, is_given: bool, with: &[CommandName]| {
             if !is_given || with.contains(&self.command) {
                 return Ok(());
             }
             let names: Vec<&str> = with.iter().map(|name| name.as_str()).collect();
-            Err(CliError::usage(format!("{flag} goes with {}", names.join(" and "))))
+            Err(CliError::usage(format!("{flag} goes with {}", names.join(" or "))))
         };
         fits("--paused", *paused, &[Execute])?;
         fits("--interrupt", *interrupt, &[Pause])?;
-        fits("--task", task.is_some(), &[Skip, Remove])?;
+        fits("--task", task.is_some(), &[Skip, Remove, Retry])?;
         fits("--output", output.is_some(), &[Skip])?;
         fits("--cascade", *cascade, &[Skip, Remove])?;
         let output = output.as_deref().map(Payload::parse).transpose();
         let output =
             output.map_err(|error| CliError::usage(format!("--output must be JSON: {error}")))?;
         let (task, cascade) = (task.clone(), *cascade);
+        let named = || {
+            let needs = format!("{} needs --task", self.command.as_str());
+            task.clone().ok_or_else(|| CliError::usage(needs))
+        };
         Ok(match self.command {
             Execute => Verb::Execute { paused: *paused },
             Cancel => Verb::Cancel,
             Pause if *interrupt => Verb::Pause(PauseMode::Interrupt),
             Pause => Verb::Pause(PauseMode::Drain),
             Resume => Verb::Resume,
+            Remove => Verb::Remove { task: named()?, cascade },
+            Retry => Verb::Retry { task: named()? },
             Skip => Verb::Skip { task, output, cascade },
-            Remove => {
-                let task = task.ok_or_else(|| CliError::usage("remove needs --task"))?;
-                Verb::Remove { task, cascade }
-            }
         })
     }
 }
@@ -168,6 +171,7 @@ impl CommandName {
             Self::Resume => "resume",
             Self::Skip => "skip",
             Self::Remove => "remove",
+            Self::Retry => "retry",
         }
     }
 }

@@ -16,13 +16,17 @@ pub(super) struct PlaceArgs {
     /// Directly before this task.
     #[arg(long, value_name = "TASK", value_parser = task)]
     before: Option<TaskId>,
+    /// Before all others.
+    #[arg(long)]
+    first: bool,
 }
 
 impl PlaceArgs {
     /// The place, if one is said.
     pub(super) fn place(self) -> Option<Place> {
         let after = self.after.map(Place::After);
-        after.or_else(|| self.before.map(Place::Before))
+        let place = after.or_else(|| self.before.map(Place::Before));
+        place.or_else(|| self.first.then_some(Place::First))
     }
 }
 

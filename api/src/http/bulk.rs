@@ -19,7 +19,8 @@ use super::extract::{Caller, Running};
 use super::fields::Fields;
 use super::idempotency::{Key, replayed};
 use super::orders::{
-    Body as _, CancelBody, ExecuteBody, PauseBody, RemoveBody, ResumeBody, SkipBody, Why,
+    Body as _, CancelBody, ExecuteBody, PauseBody, RemoveBody, ResumeBody, RetryTaskBody, SkipBody,
+    Why,
 };
 use super::problem::Problem;
 use super::query::Asked;
@@ -42,9 +43,11 @@ struct BulkBody {
     /// The command.
     #[schema(inline)]
     command: Verb,
-    /// What the command takes by itself, such as `reason`; `expected_seq` is not among it. For
-    /// `remove`: `task`, `cascade` and `reason`.
+    /// What the command takes by itself; `expected_seq` is not among it. For `remove`: `task` and
+    /// `cascade`; for `retry`: `task`.
     body: Option<serde_json::Value>,
+    /// Why, for the histories; here, or in `body`.
+    reason: Option<String>,
     /// Which jobs are meant. An empty one is refused: `{"all": true}` means all.
     filter: BulkFilter,
 }
@@ -59,15 +62,17 @@ enum Verb {
     Resume,
     Skip,
     Remove,
+    Retry,
 }
 
-const VERBS: [(&str, Verb); 6] = [
+const VERBS: [(&str, Verb); 7] = [
     ("execute", Verb::Execute),
     ("cancel", Verb::Cancel),
     ("pause", Verb::Pause),
     ("resume", Verb::Resume),
     ("skip", Verb::Skip),
     ("remove", Verb::Remove),
+    ("retry", Verb::Retry),
 ];
 
 /// Which jobs are meant: those for which all of this holds.
@@ -164,7 +169,8 @@ fn shown(outcome: &Outcome, is_dry_run: bool) -> Response {
 }
 
 fn read(body: &Payload) -> Result<Wish, Problem> {
-    let mut fields = Fields::read(body, "a bulk command", &["command", "body", "filter"])?;
+    let known = ["command", "body", "reason", "filter"];
+    let mut fields = Fields::read(body, "a bulk command", &known)?;
     for name in ["command", "filter"] {
         if fields.raw(name).is_none_or(|text| text == "null") {
             fields.fault("", format!("`{name}` is missing"));
@@ -173,15 +179,20 @@ fn read(body: &Payload) -> Result<Wish, Problem> {
     let verb = fields.word("command", &VERBS);
     let filter = filter(&mut fields);
     let own = fields.payload("body").filter(|own| !own.is_null());
+    let said = fields.text("reason");
     fields.finish()?;
     let own = own.unwrap_or_else(|| Payload::trusted("{}"));
     let verb = verb.unwrap_or(Verb::Resume);
-    let (command, reason) = command(verb, &own).map_err(|problem| problem.below("/body"))?;
+    let (command, reason) = command(verb, &own, said).map_err(|problem| problem.below("/body"))?;
     Ok(Wish { command, reason, filter })
 }
 
-/// Reads the body of the command itself.
-fn command(verb: Verb, body: &Payload) -> Result<(Command, Option<Arc<str>>), Problem> {
+/// Reads the body of the command itself. The reason may have been said beside it.
+fn command(
+    verb: Verb,
+    body: &Payload,
+    said: Option<String>,
+) -> Result<(Command, Option<Arc<str>>), Problem> {
     let (what, known) = match verb {
         Verb::Execute => (ExecuteBody::WHAT, ExecuteBody::KNOWN),
         Verb::Cancel => (CancelBody::WHAT, CancelBody::KNOWN),
@@ -189,6 +200,7 @@ fn command(verb: Verb, body: &Payload) -> Result<(Command, Option<Arc<str>>), Pr
         Verb::Resume => (ResumeBody::WHAT, ResumeBody::KNOWN),
         Verb::Skip => (SkipBody::WHAT, SkipBody::KNOWN),
         Verb::Remove => (RemoveBody::WHAT, RemoveBody::KNOWN),
+        Verb::Retry => (RetryTaskBody::WHAT, RetryTaskBody::KNOWN),
     };
     let mut fields = Fields::read(body, what, known)?;
     let (command, Why { reason, expected_seq }) = match verb {
@@ -198,12 +210,16 @@ fn command(verb: Verb, body: &Payload) -> Result<(Command, Option<Arc<str>>), Pr
         Verb::Resume => ResumeBody::read(&mut fields),
         Verb::Skip => SkipBody::read(&mut fields),
         Verb::Remove => RemoveBody::read(&mut fields),
+        Verb::Retry => RetryTaskBody::read(&mut fields),
     };
     if expected_seq.is_some() {
         fields.fault("expected_seq", "`expected_seq` is that of one job, and many are meant");
     }
+    if said.is_some() && reason.is_some() {
+        fields.fault("reason", "`reason` stands beside `body` already: say it once");
+    }
     fields.finish()?;
-    Ok((command, reason))
+    Ok((command, reason.or(said.map(Into::into))))
 }
 
 /// Reads the filter; what is wrong with it is left in `fields`.

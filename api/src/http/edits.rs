@@ -42,6 +42,9 @@ pub(super) struct InsertBody {
     #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$")]
     /// Directly before this one.
     before: Option<String>,
+    /// Before all others.
+    #[schema(default = false)]
+    first: Option<bool>,
     /// Tasks that are to need it, beside what they need already.
     needed_by: Option<Vec<String>>,
     /// Why, for the history.
@@ -74,7 +77,7 @@ impl Body for InsertBody {
 
     const WHAT: &'static str = "an insertion";
     const KNOWN: &'static [&'static str] =
-        &["task", "after", "before", "needed_by", "reason", "expected_seq"];
+        &["task", "after", "before", "first", "needed_by", "reason", "expected_seq"];
 
     fn said(fields: &mut Fields<'_>) -> Insertion {
         let task = fields.raw("task").map(str::to_owned);
@@ -96,6 +99,9 @@ pub(super) struct MoveBody {
     #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$")]
     /// Directly before this one.
     before: Option<String>,
+    /// Before all others.
+    #[schema(default = false)]
+    first: Option<bool>,
     /// Why, for the history.
     reason: Option<String>,
     /// Refuse the command if the job's seq is another.
@@ -106,11 +112,11 @@ impl Body for MoveBody {
     type Said = Place;
 
     const WHAT: &'static str = "a move";
-    const KNOWN: &'static [&'static str] = &["after", "before", "reason", "expected_seq"];
+    const KNOWN: &'static [&'static str] = &["after", "before", "first", "reason", "expected_seq"];
 
     fn said(fields: &mut Fields<'_>) -> Place {
         place(fields).unwrap_or_else(|| {
-            fields.fault("", "`after` or `before` says where the task is to stand");
+            fields.fault("", "`after`, `before` or `first` says where the task is to stand");
             Place::Last
         })
     }
@@ -136,21 +142,24 @@ impl Body for RetryBody {
 }
 
 fn place(fields: &mut Fields<'_>) -> Option<Place> {
-    match (fields.task("after"), fields.task("before")) {
-        (None, None) => None,
-        (Some(after), None) => Some(Place::After(after)),
-        (None, Some(before)) => Some(Place::Before(before)),
-        (Some(_), Some(before)) => {
-            fields.fault("after", "`after` and `before` are two places: say one of them");
-            Some(Place::Before(before))
-        }
+    let after = fields.task("after").map(Place::After);
+    let before = fields.task("before").map(Place::Before);
+    let first = fields.flag("first").then_some(Place::First);
+    let said: Vec<_> = [("after", after), ("before", before), ("first", first)]
+        .into_iter()
+        .filter_map(|(name, place)| Some((name, place?)))
+        .collect();
+    if let [(one, _), (other, _), ..] = &said[..] {
+        let detail = format!("`{one}` and `{other}` are two places: say one of them");
+        fields.fault(one, detail);
     }
+    said.into_iter().next().map(|(_, place)| place)
 }
 
 /// Put a task into the plan of a job.
 ///
-/// It stands where `after` or `before` says, else behind all others. Tasks that have settled, or
-/// run now, never come to need it.
+/// It stands where `after`, `before` or `first` says, else behind all others. Tasks that have
+/// settled, or run now, never come to need it.
 #[utoipa::path(post, path = "/jobs/{id}/tasks", operation_id = "insertTask", tag = "commands",
     request_body = InsertBody)]
 async fn insert(State(state): State<AppState>, steering: Steering) -> Result<Response, Problem> {

@@ -76,6 +76,9 @@ pub(super) struct ForkEdit {
     /// `insert` and `move`: directly before this one.
     #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$")]
     before: Option<String>,
+    /// `insert` and `move`: before all others.
+    #[schema(default = false)]
+    first: Option<bool>,
     /// `insert`: tasks that are to need it, beside what they need already.
     needed_by: Option<Vec<String>>,
     /// `skip`: what it gives instead of its own output.
@@ -125,11 +128,20 @@ fn at(index: usize, problem: Problem) -> Problem {
 }
 
 fn read_edit(edit: &Payload) -> Result<Command, Problem> {
-    const ALL: &[&str] =
-        &["command", "task", "fields", "after", "before", "needed_by", "output", "cascade"];
+    const ALL: &[&str] = &[
+        "command",
+        "task",
+        "fields",
+        "after",
+        "before",
+        "first",
+        "needed_by",
+        "output",
+        "cascade",
+    ];
     const NAMES: [(&str, &[&str]); 5] = [
-        ("insert", &["command", "task", "after", "before", "needed_by"]),
-        ("move", &["command", "task", "after", "before"]),
+        ("insert", &["command", "task", "after", "before", "first", "needed_by"]),
+        ("move", &["command", "task", "after", "before", "first"]),
         ("edit", &["command", "task", "fields"]),
         ("remove", &["command", "task", "cascade"]),
         ("skip", &["command", "task", "output", "cascade"]),

@@ -219,6 +219,34 @@ impl Body for RemoveBody {
     }
 }
 
+/// Try a task again now, among those of many jobs.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes what is read")]
+pub(super) struct RetryTaskBody {
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$")]
+    /// Its id, which must be there.
+    task: Option<String>,
+    /// Why, for the history.
+    reason: Option<String>,
+    /// Refuse the command if the job's seq is another.
+    expected_seq: Option<u64>,
+}
+
+impl Body for RetryTaskBody {
+    type Said = Command;
+    const WHAT: &'static str = "retry";
+    const KNOWN: &'static [&'static str] = &["task", "reason", "expected_seq"];
+
+    fn said(fields: &mut Fields<'_>) -> Command {
+        if fields.raw("task").is_none_or(|text| text == "null") {
+            fields.fault("", "`task` is missing");
+        }
+        let task = fields.task("task");
+        // As with a removal.
+        task.map_or(Command::Resume, |task| Command::Retry { task })
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use utoipa::openapi::RefOr;
@@ -249,5 +277,6 @@ pub(super) mod tests {
         check::<ResumeBody>(&[]);
         check::<SkipBody>(&[]);
         check::<RemoveBody>(&[]);
+        check::<RetryTaskBody>(&[]);
     }
 }

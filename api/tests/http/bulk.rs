@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use annals::http::Settings;
+use annals::prelude::*;
 use futures_util::future::join_all;
 use serde_json::{Value as Json, json};
 
@@ -9,6 +11,13 @@ use crate::face::{Answer, Face, at, send, with};
 
 const JOBS: &str = "/api/v1/jobs";
 const BULK: &str = "/api/v1/jobs/bulk";
+
+/// Fails whatever it is given.
+const FAILS: TaskKind<Option<u8>, u8> = TaskKind::new("fails");
+
+async fn fails(_cx: TaskContext, _input: Option<u8>) -> TaskResult<u8> {
+    Err(TaskError::new("broken", "it fails"))
+}
 
 /// Submits jobs with a label, which nobody has started. Gives their ids.
 async fn submit(face: &Face, group: &str, count: usize) -> Vec<String> {
@@ -143,6 +152,38 @@ async fn each_command_can_be_given_to_many() {
 }
 
 #[tokio::test]
+async fn a_task_of_many_jobs_is_tried_again_for_a_reason_that_stands_beside_the_body() {
+    let face = Face::with(Settings::default(), |engine| engine.task(FAILS, fails)).await;
+    let plan = r#"{"name": "n", "labels": {"g": "x"}, "tasks": [{"id": "a", "kind": "fails",
+        "retry": {"max_attempts": 2, "backoff": {"initial": "100d", "max": "100d"}}}]}"#;
+    let mut jobs = Vec::new();
+    for _ in 0..2 {
+        let job = face.post(JOBS, plan).await.with_status(202);
+        jobs.push(format!("{JOBS}/{}", job["id"].as_str().unwrap()));
+    }
+    for job in &jobs {
+        let mut now = face.get(job).await.with_status(200);
+        while now["tasks"][0]["status"] != "waiting" {
+            now = face.get(&format!("{job}?wait=5m&after={}", now["seq"])).await.with_status(200);
+        }
+    }
+    let other = submit(&face, "x", 1).await;
+    let retry = json!({"command": "retry", "body": {"task": "a"}, "reason": "the disk is back",
+        "filter": {"label": "g:x"}});
+    let done = bulk(&face, &retry).await.with_status(202);
+    assert_eq!(counts(&done), (3, 2, 1), "{done}");
+    assert_eq!(done["refused"][0]["job_id"], other[0], "it was never started");
+    for job in &jobs {
+        let ended = face.ended(job).await;
+        assert_eq!(ended["tasks"][0]["attempts"].as_array().unwrap().len(), 2, "{ended}");
+        let events = face.get(&format!("{job}/events")).await.with_status(200);
+        let events = events["items"].as_array().unwrap();
+        let retried = events.iter().find(|event| event["reason"] == "the disk is back").unwrap();
+        assert_eq!(retried["type"], "RetryScheduled");
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_meant_is_refused_and_nothing_is_done() {
     let face = Face::new().await;
     submit(&face, "x", 2).await;
@@ -173,7 +214,14 @@ async fn what_is_not_meant_is_refused_and_nothing_is_done() {
             "/body/expected_seq",
             "many are meant",
         ),
-        (json!({"command": "resume", "reason": "x", "filter": {"all": true}}), "/reason", "body"),
+        (
+            json!({"command": "resume", "reason": "x", "body": {"reason": "x"},
+                "filter": {"all": true}}),
+            "/body/reason",
+            "say it once",
+        ),
+        (json!({"command": "retry", "filter": {"all": true}}), "/body", "`task` is missing"),
+        (json!({"command": "resume", "reason": 7, "filter": {"all": true}}), "/reason", "string"),
     ];
     for (body, pointer, detail) in table {
         let problem = bulk(&face, &body).await.problem(422, "invalid_body");

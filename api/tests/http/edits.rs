@@ -90,7 +90,7 @@ async fn a_failed_task_is_mended_and_tried_again() {
 }
 
 /// Path, body, status, code, place, and words of the problem.
-const REFUSED: [(&str, &str, u16, &str, &str, &str); 16] = [
+const REFUSED: [(&str, &str, u16, &str, &str, &str); 17] = [
     ("", r#"{"after": "a"}"#, 422, "invalid_body", "", "`task` is missing"),
     ("", r#"{"task": {"id": "x"}}"#, 422, "invalid_task", "/task", "`kind` is missing"),
     ("", r#"{"task": {"id": "x", "kind": "nop"}}"#, 422, "invalid_task", "/task/kind", "noop"),
@@ -127,6 +127,14 @@ const REFUSED: [(&str, &str, u16, &str, &str, &str); 16] = [
         "/after",
         "two places",
     ),
+    (
+        "/b/move",
+        r#"{"before": "a", "first": true}"#,
+        422,
+        "invalid_body",
+        "/before",
+        "`before` and `first` are two places",
+    ),
     ("", r#"{"task": {"id": "x", "kind": "noop"}, "after": "y"}"#, 404, "no_such_task", "", "y"),
     (
         "",
@@ -144,12 +152,31 @@ const REFUSED: [(&str, &str, u16, &str, &str, &str); 16] = [
         "/task/input",
         "has nothing at",
     ),
-    ("/b/move", "{}", 422, "invalid_body", "", "`after` or `before`"),
+    ("/b/move", "{}", 422, "invalid_body", "", "`after`, `before` or `first`"),
     ("/a/move", r#"{"after": "c"}"#, 409, "task_is_live", "", "while it runs"),
     ("/b/move", r#"{"after": "c"}"#, 409, "would_lose_order", "", "task c"),
     ("/b/retry", "", 409, "nothing_to_retry", "", "pending"),
     ("/y/retry", "", 404, "no_such_task", "", "y"),
 ];
+
+#[tokio::test]
+async fn a_task_can_be_the_first_without_a_name_for_who_was() {
+    let face = Face::new().await;
+    let plan = r#"{"name": "n", "start": "manual", "tasks": [{"id": "a", "kind": "echo"},
+        {"id": "b", "kind": "echo"}]}"#;
+    let job = face.post("/api/v1/jobs", plan).await.with_status(202);
+    let tasks = format!("/api/v1/jobs/{}/tasks", job["id"].as_str().unwrap());
+    let moved = face.post(&format!("{tasks}/b/move"), r#"{"first": true}"#).await.with_status(202);
+    let told = |needs: [(&str, Value); 2]| needs.map(|(id, needs)| (id.to_owned(), needs));
+    assert_eq!(needs(&moved), told([("b", json!([])), ("a", json!(["b"]))]));
+    let task = r#"{"task": {"id": "c", "kind": "echo"}, "first": true}"#;
+    let inserted = face.post(&tasks, task).await.with_status(202);
+    let ids: Vec<_> = needs(&inserted).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, ["c", "b", "a"]);
+    // As good as nothing said: then it is the last, and nowhere is no place to move to.
+    let problem = face.post(&format!("{tasks}/b/move"), r#"{"first": false}"#).await;
+    problem.problem(422, "invalid_body");
+}
 
 #[tokio::test]
 async fn what_is_wrong_with_an_insert_a_move_or_a_retry_is_said_with_its_place() {

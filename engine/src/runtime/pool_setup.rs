@@ -266,6 +266,12 @@ pub(super) fn assign(
         if pools[..place].iter().any(|other| other.name == pool.name) {
             return Err(bad("there are two of that name".into()));
         }
+        if pool.kinds.is_empty() {
+            tracing::warn!(
+                pool = pool.name,
+                "no kind runs in this pool, so that it does nothing: name some in its `kinds`"
+            );
+        }
         let setup = pool.limits().map(|limits| Setup::new(live, limits)).transpose();
         let setup = setup.map_err(|error| bad(error.to_string()))?;
         for kind in &pool.kinds {

@@ -50,7 +50,7 @@ const OF_JOBS: [(&str, &str); 7] = [
 ];
 
 /// The states of task `b`, in a job of `a`, `b` and `c` in a chain that is in the state named.
-const TASKS: [State; 15] = [
+const TASKS: [State; 17] = [
     state("pending; the job too", "@manual a b c", ""),
     state("pending, not reached", "a b c", "start a"),
     state("pending, queues for a slot", "a b c", "start a; done a"),
@@ -66,6 +66,8 @@ const TASKS: [State; 15] = [
     state("running; the job is being paused", "a b c", "start a; done a; start b; pause"),
     state("running; the job is being cancelled", "a b c", "start a; done a; start b; cancel"),
     state("failed; the job too", "a b c", "start a; done a; start b; fail b"),
+    state("never run; the job has failed", "a b c", "start a; fail a"),
+    state("never run; the job is cancelled", "a b c", "start a; cancel; stopped a"),
     state("failed, tolerated", "a b? c", "start a; done a; start b; fail b"),
     state("completed", "a b c", "start a; done a; start b; done b"),
     state("skipped", "a b c", "start a; done a; skip b"),

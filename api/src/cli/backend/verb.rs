@@ -95,6 +95,10 @@ impl Verb {
     /// The body of a request that asks it of all jobs that a filter wants.
     pub(super) fn for_all(&self, filter: &Filter, reason: Option<&str>) -> String {
         let mut fields = self.fields();
+        if let Self::Retry { task } = self {
+            // The request to one job has it in its path.
+            fields.push(format!(r#""task":{}"#, quoted(task.as_str())));
+        }
         fields.extend(because(reason));
         let mut parts: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for (name, value) in filter.parts() {
@@ -148,8 +152,9 @@ fn at(place: &Place) -> Option<String> {
     match place {
         Place::After(task) => Some(format!(r#""after":{}"#, quoted(task.as_str()))),
         Place::Before(task) => Some(format!(r#""before":{}"#, quoted(task.as_str()))),
-        // Nobody says the first place here, and the last one is where nothing is said.
-        Place::First | Place::Last => None,
+        Place::First => Some(r#""first":true"#.into()),
+        // That is where it is if nothing is said.
+        Place::Last => None,
     }
 }
 
