@@ -190,3 +190,28 @@ fn alive(dir: &str) -> usize {
     });
     started.count()
 }
+
+/// A step that is out of time is no failure of its own making and no cancel, and nothing of it
+/// lives on.
+#[test]
+fn a_timeout_ends_all_that_the_step_has_started_and_is_shown_as_one() {
+    const SCRIPT: &str = r"
+        sleep 1000 &
+        (setsid sleep 1000 &)
+        trap '' TERM
+        touch $DIR/runs
+        sleep 1000 | cat";
+    let limits = json!({"timeout": "3s", "cancel_grace": "200ms"});
+    let place = plan(&[("slow", SCRIPT, limits), ("behind", "true", Value::Null)]);
+    let marker = place.path("").display().to_string();
+    let run = place.start(&["run", "plan.json"]);
+    place.wait_for("runs");
+    until("what it starts", || alive(&marker) >= 3);
+    finish(run).expect(1);
+    assert_eq!(alive(&marker), 0, "the end of the attempt is the end of its processes");
+    let job = place.json(&["show", &place.newest_id()]);
+    assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("timed_out")));
+    let tasks = job["tasks"].as_array().unwrap();
+    assert_eq!(outcomes(&tasks[0]), ["timed_out"]);
+    assert_eq!(tasks[1]["status"], "pending");
+}

@@ -63,3 +63,35 @@ fn many_jobs_are_given_a_command_on_a_server_and_in_a_store() {
     assert_eq!(counts(place, &retry, 0), (3, 3, 0));
     assert_eq!(place.json(&["show", &ids[2]])["status"], "running");
 }
+
+/// Three jobs of three steps, each of which fails at another one until a file is there.
+fn failed_at_each(served: &Served) -> [String; 3] {
+    let dir = served.place.path("").display().to_string();
+    ["a", "b", "c"].map(|bad| {
+        let task = |id: &str| {
+            let fails = if id == bad { format!("; test -e {dir}/mended") } else { String::new() };
+            let script = format!("echo {id} >> {dir}/ran-{bad}{fails}");
+            format!("{{id: {id}, kind: shell, input: {{script: '{script}'}}}}")
+        };
+        let tasks = ["a", "b", "c"].map(task).join(", ");
+        let id = served.submit(&format!("name: bad at {bad}\ntasks: [{tasks}]\n"));
+        served.until(&id, "failed");
+        id
+    })
+}
+
+#[test]
+fn jobs_that_failed_at_different_steps_go_on_each_from_its_own() {
+    let served = Served::new();
+    let ids = failed_at_each(&served);
+    served.place.write("mended", "");
+    let (place, failed) = (&served.place, ["execute", "--status", "failed"]);
+    assert_eq!(counts(place, &failed, 0), (3, 3, 0));
+    for (id, bad) in ids.iter().zip(["a", "b", "c"]) {
+        served.until(id, "completed");
+        let ran = place.read(&format!("ran-{bad}"));
+        let again = [["a", "a", "b", "c"], ["a", "b", "b", "c"], ["a", "b", "c", "c"]];
+        let wanted = again[usize::from(bad.as_bytes()[0] - b'a')];
+        assert_eq!(ran.lines().collect::<Vec<_>>(), wanted, "{bad}");
+    }
+}

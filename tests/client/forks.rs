@@ -147,3 +147,27 @@ fn what_cannot_be_forked_is_said_with_the_line() {
     assert_eq!(place.newest_id(), id, "none was made");
     server.end();
 }
+
+/// To do all of a job again is to fork it from its first task: each runs again, and what was then
+/// stays as it was.
+#[test]
+fn a_job_is_done_again_as_a_whole_and_the_first_time_can_still_be_read() {
+    let place = Place::new();
+    let dir = place.path("").display().to_string();
+    let task = |id: &str| {
+        let script = format!("echo {id} >> {dir}/ran; echo $(wc -l < {dir}/ran)");
+        format!("{{id: {id}, kind: shell, input: {{script: '{script}'}}}}")
+    };
+    place.write("plan.yaml", format!("name: x\ntasks: [{}, {}]\n", task("a"), task("b")));
+    place.annals(&["run", "plan.yaml"]).expect(0);
+    let id = place.newest_id();
+    let before = place.json(&["show", &id]);
+    place.annals(&["fork", &id, "--from-task", "a"]).expect(0);
+    let fork = place.newest_id();
+    place.annals(&["run", "--job", &fork]).expect(0);
+    assert_eq!(place.read("ran").lines().collect::<Vec<_>>(), ["a", "b", "a", "b"]);
+    assert_eq!(place.json(&["show", &id]), before);
+    for (job, task, line) in [(&id, "a", "1\n"), (&id, "b", "2\n"), (&fork, "b", "4\n")] {
+        assert_eq!(place.annals(&["logs", job, task]).expect(0).stdout, line);
+    }
+}

@@ -96,7 +96,10 @@ fn a_new_retry_policy_counts_from_the_next_failure() {
     let retry = r#"edit a {"retry":{"max_attempts":2,"backoff":{"initial":"1s","jitter":0}}}"#;
     let mut world = World::new("a*5").given("start a; fail a; +10; start a; fail a").given(retry);
     assert_eq!(world.due("a"), Some(30), "the wait that was begun stands");
-    world = world.given("+20; start a");
+    // Neither a pause nor an edit while it lasts gives the wait up, or begins it anew.
+    world = world.given("pause").given(retry).given("+5; resume");
+    assert_eq!((world.due("a"), world.effects().as_str()), (Some(30), "wake 30"));
+    world = world.given("+15; start a");
     let ends = "AttemptFailed a#3; TaskFailed a error; JobFailed error";
     assert_eq!(world.when("fail a"), ends);
 }

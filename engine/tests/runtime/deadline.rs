@@ -354,3 +354,56 @@ async fn an_explanation_says_what_is_left_and_then_why_the_job_fails() {
     assert_eq!(why.summary(), told);
     assert_eq!(why.reasons[0].remedies[0].verb(), "execute");
 }
+
+/// Before the start, between tasks and while one runs: for a day each time, and once through a
+/// restart. An attempt has its own timeout, which begins with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_paused_runs_out_of_no_time_wherever_it_stands() {
+    const DAY: Duration = Duration::from_hours(24);
+    let (timed, last) = (Timed::new(Store::Disk), (Tally::new(), Gate::new()));
+    let builder = || timed.builder().task(task("last"), counting(&last.0, &last.1));
+    let engine = within(builder().start()).await.unwrap();
+    let text = r#"{"name": "test", "deadline": "10m", "start": "manual", "tasks": [
+        {"id": "a", "kind": "held", "timeout": "1m"}, {"id": "b", "kind": "last",
+        "timeout": "1m"}]}"#;
+    let job = submit(&engine, plan_of(text)).await;
+    pause(&job, PauseMode::Drain).await;
+    timed.advance(&engine, DAY);
+    let waits = now(&engine, job.id()).await.job;
+    assert_eq!((waits.status(), waits.deadline()), (JobStatus::Paused, None));
+    resume(&job).await;
+    execute(&job).await;
+    within(timed.tally.until(|counts| counts.inside == 1)).await;
+
+    timed.advance(&engine, MINUTE / 2);
+    pause(&job, PauseMode::Interrupt).await;
+    until(&job, |now| now.job.status() == JobStatus::Paused).await;
+    timed.advance(&engine, DAY);
+    let id = job.id();
+    drop(job);
+    kill(engine).await;
+    timed.clock.advance(DAY);
+    let engine = within(builder().start()).await.unwrap();
+    let job = engine.job(id);
+    let left = Deadline::Left(LIMIT.saturating_sub(MINUTE / 2));
+    assert_eq!(now(&engine, id).await.job.deadline(), Some(left));
+    resume(&job).await;
+    within(timed.tally.until(|counts| counts.ever == 2 && counts.inside == 1)).await;
+
+    timed.advance(&engine, almost(MINUTE));
+    pause(&job, PauseMode::Drain).await;
+    timed.gate.open();
+    let between = until(&job, |now| now.job.status() == JobStatus::Paused).await.job;
+    assert_eq!(outcomes(&between, "a"), ["interrupted", "completed"]);
+    timed.advance(&engine, DAY);
+    assert_eq!(now(&engine, id).await.job.status(), JobStatus::Paused);
+    resume(&job).await;
+    within(last.0.until(|counts| counts.inside == 1)).await;
+    timed.advance(&engine, almost(MINUTE));
+    assert_eq!(outcomes(&now(&engine, id).await.job, "b"), ["alive"]);
+    timed.advance(&engine, TICK);
+    within(job.ended()).await.unwrap();
+    let end = laws(&job).await;
+    assert_eq!(outcomes(&end, "b"), ["timed_out"]);
+    assert_eq!(&*end.error().unwrap().0.code, "timed_out", "the task's time, not the job's");
+}

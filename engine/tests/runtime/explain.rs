@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use annals_engine::job::{Command, LossRule, Origin, PauseMode};
 use annals_engine::runtime::{Clock, Engine, JobError, JobHandle};
 use annals_engine::views::{Explanation, InLine, Reason, Remedy, TASKS_EXPLAINED};
-use annals_engine::{Ask, Builder, Mode};
+use annals_engine::{Ask, Builder, Mode, Pool};
 use annals_tasks_sdk::{JobId, Payload, Progress, TaskContext, TaskError};
 
 use super::support::{
@@ -258,6 +258,23 @@ async fn who_waits_for_a_slot_is_told_where_it_stands() {
     for job in [first].into_iter().chain(line) {
         within(job.ended()).await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_of_ones_own_is_named_where_its_slots_are_taken() {
+    let (world, gate, tally) = (World::in_memory(), Gate::new(), Tally::new());
+    let cpu = Pool::new("cpu").slots(2).kinds(["held"]);
+    let engine = within(kinds(world.engine(), &tally, &gate).pool(cpu).start()).await.unwrap();
+    let mut jobs = Vec::new();
+    for _ in 0..5 {
+        jobs.push(submit(&engine, plan(r#"{"id": "a", "kind": "held"}"#)).await);
+    }
+    let taken = "task a is third of 3 in line for one of the 2 slots of pool cpu, which are all \
+                 taken";
+    let now = says(&jobs[4], &[taken]).await;
+    assert_eq!(verbs(&now), [["skip"]]);
+    gate.open();
+    within(jobs[4].ended()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,14 +1,15 @@
 //! Forks: jobs that go on from what others have done, and that stand alone.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use annals_engine::Ask;
-use annals_engine::job::{Command, Event, ForkFrom, Job, JobStatus, Origin};
+use annals_engine::job::{Command, Event, ForkFrom, Job, JobStatus, Origin, PauseMode};
 use annals_engine::log::Fault;
 use annals_engine::runtime::{
     Accepted, CommandError, Engine, EngineError, Fork, ForkError, Forked, IdempotencyKey, JobError,
     JobHandle,
 };
+use annals_engine::views::Reason;
 use annals_tasks_sdk::{JobId, TaskId, Timestamp};
 
 use super::support::{
@@ -254,4 +255,120 @@ async fn a_fork_of_what_waits_begins_with_no_wait() {
     let origin = within(origin.snapshot()).await.unwrap();
     let later = i64::try_from(Duration::from_mins(30).as_millis()).unwrap();
     assert_eq!(due(&fork.job), due(&origin.job).map(|due| due + later));
+}
+
+/// `CHAIN`, with more about the job.
+fn chain_with(more: &str) -> annals_tasks_sdk::plan::Plan {
+    plan_of(&format!(r#"{{"name": "test", {more}, "tasks": [{CHAIN}]}}"#))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_has_all_the_time_of_its_deadline_whatever_is_left_of_its_origins() {
+    let (world, clock, tally) = (World::in_memory(), HandClock::new(), Tally::new());
+    let engine = world.engine_at(&clock).task(task("count"), counting(&tally, &Gate::new()));
+    let engine = within(engine.task(task("echo"), nothing).start()).await.unwrap();
+    let minutes = Duration::from_mins;
+    let origin = submit(&engine, chain_with(r#""deadline": "10m""#)).await;
+    within(tally.until(|counts| counts.inside == 1)).await;
+    let until_then = |job: &Job| job.deadline_at().map(|at| at.since(job.started().unwrap()));
+    clock.advance(minutes(9));
+    let early = forked(&origin, from_task("b"), None).await.unwrap();
+    assert_eq!(until_then(&early.snapshot.job), Some(minutes(10)));
+    within(tally.until(|counts| counts.inside == 2)).await;
+    clock.advance(minutes(1));
+    engine.look();
+    let code = |job: &Job| job.error().map(|(error, _)| error.code.to_string());
+    let out = within(origin.ended()).await.unwrap().job;
+    assert_eq!(code(&out).as_deref(), Some("deadline_exceeded"));
+    assert_eq!(within(early.job.snapshot()).await.unwrap().job.status(), JobStatus::Running);
+    // From one that is out of time goes on what that had no time for.
+    let late = forked(&origin, from_task("b"), None).await.unwrap();
+    assert_eq!(until_then(&late.snapshot.job), Some(minutes(10)));
+    within(tally.until(|counts| counts.ever == 3 && counts.inside == 2)).await;
+    clock.advance(minutes(9));
+    engine.look();
+    let out = within(early.job.ended()).await.unwrap().job;
+    assert_eq!(code(&out).as_deref(), Some("deadline_exceeded"));
+    assert_eq!(within(late.job.snapshot()).await.unwrap().job.status(), JobStatus::Running);
+    laws(&early.job).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_stands_in_line_for_the_key_of_its_origin() {
+    for (store, loops) in Store::BOTH.into_iter().zip(loops()) {
+        let (world, tally, gate) = (World::new(store), Tally::new(), Gate::new());
+        let engine = start(&world, &tally, &gate, loops).await;
+        let origin = submit(&engine, chain_with(r#""exclusive": "host""#)).await;
+        within(tally.until(|counts| counts.inside == 1)).await;
+        let fork = forked(&origin, from_task("b"), None).await.unwrap().job;
+        let why = within(fork.explain()).await.unwrap().reasons.remove(0).reason;
+        let Reason::WantsKey { holder, place, .. } = why else { panic!("{why}") };
+        assert_eq!((holder, place), (origin.id(), 1));
+        let ids = (origin.id(), fork.id());
+        drop((origin, fork));
+        kill(engine).await;
+        within(tally.until(|counts| counts.inside == 0)).await;
+        let engine = start(&world, &tally, &gate, loops).await;
+        let (origin, fork) = (engine.job(ids.0), engine.job(ids.1));
+        until(&origin, |now| now.job.is_live()).await;
+        let held = within(origin.explain()).await.unwrap().held_key.expect("somebody waits");
+        assert_eq!((held.waiting, held.first), (1, vec![fork.id()]));
+        within(origin.command(Command::Cancel, asking(None))).await.unwrap();
+        until(&fork, |now| now.job.is_live()).await;
+        gate.open();
+        let ended = within(fork.ended()).await.unwrap().job;
+        assert_eq!((ended.status(), tally.now().most), (JobStatus::Completed, 1));
+        laws(&fork).await;
+    }
+}
+
+/// A hold is of the job that somebody holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_of_a_held_job_runs() {
+    let (world, tally, gate) = (World::in_memory(), Tally::new(), Gate::new());
+    let engine = start(&world, &tally, &gate, 2).await;
+    let origin = begun(&engine, &tally).await;
+    let hold = Command::Pause { mode: PauseMode::Interrupt };
+    within(origin.command(hold, asking(None))).await.unwrap();
+    until(&origin, |now| now.job.status() == JobStatus::Paused).await;
+    let from_seq = Fork::new(ForkFrom::Seq(within(origin.snapshot()).await.unwrap().job.seq()));
+    gate.open();
+    for fork in [from_task("b"), from_seq] {
+        let fork = forked(&origin, fork, None).await.unwrap().job;
+        let ended = within(fork.ended()).await.unwrap().job;
+        assert_eq!(
+            (ended.status(), outcomes(&ended, "b")),
+            (JobStatus::Completed, vec!["completed"])
+        );
+    }
+    assert_eq!(within(origin.snapshot()).await.unwrap().job.status(), JobStatus::Paused);
+}
+
+/// The log of the test says how long a large fork takes.
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_tasks_are_copied_in_one_row() {
+    let (world, tally, gate) = (World::new(Store::Disk), Tally::new(), Gate::new());
+    let (done, open) = (Tally::new(), Gate::new());
+    open.open();
+    let engine = world.engine().slots(64).task(task("count"), counting(&tally, &gate));
+    let engine = engine.task(task("quick"), counting(&done, &open));
+    let engine = within(engine.start()).await.unwrap();
+    let quick = |n| format!(r#"{{"id": "t{n}", "kind": "quick", "input": {n}, "needs": []}}"#);
+    let tasks: Vec<String> = (1..10_000).map(quick).collect();
+    let last = r#"{"id": "last", "kind": "count", "needs": ["t1"]}"#;
+    let origin = submit(&engine, plan(&format!("{}, {last}", tasks.join(",")))).await;
+    // Whoever looks at a job of this size has it copied: that is for the end.
+    within(done.until(|counts| counts.ever == 9_999 && counts.inside == 0)).await;
+    until(&origin, |now| now.job.counts().completed == 9_999 && now.job.is_live()).await;
+    let begun = Instant::now();
+    let fork = forked(&origin, from_task("last"), None).await.unwrap();
+    println!("a fork that copies 9,999 tasks takes {:?}", begun.elapsed());
+    assert_eq!(fork.snapshot.job.counts().completed, 9_999);
+    let history = within(fork.job.history(0, usize::MAX)).await.unwrap();
+    let positions: Vec<u64> = history.iter().map(|logged| logged.position.0).collect();
+    assert_eq!(positions[10_000], positions[0] + 10_000, "one row");
+    gate.open();
+    let ended = within(fork.job.ended()).await.unwrap().job;
+    assert_eq!(ended.counts().completed, 10_000);
+    laws(&fork.job).await;
 }
