@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, exit};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
@@ -25,7 +26,7 @@ use tracing::Instrument;
 use super::limits::{Limits, hold_memory};
 use super::wire::{Assignment, Order, Report};
 use super::{frame, layer};
-use crate::processes::THIS_PROGRAM;
+use crate::processes::{THIS_PROGRAM, enter_memory};
 use crate::runtime::panics::{Guarded, note_places};
 
 /// What such a process is told that it is called, by which it knows itself.
@@ -33,6 +34,10 @@ const NAME: &str = "annals-isolated";
 
 /// The same where it is to become itself anew with so much memory as stands behind this.
 const LIMITED: &str = "annals-limited:";
+
+/// The same where it is to enter a cgroup that holds it to so much memory: the path stands behind
+/// the bytes and a colon.
+const GROUPED: &str = "annals-grouped:";
 
 /// Enough for a loop that reads.
 const STACK_BYTES: usize = 256 << 10;
@@ -54,13 +59,21 @@ pub(super) fn name(limits: Limits) -> String {
     limits.memory.map_or_else(|| NAME.to_owned(), |bytes| format!("{LIMITED}{bytes}"))
 }
 
+/// The same where there is a cgroup for so much memory, whose path is to be put behind it.
+pub(super) fn grouped(bytes: u64) -> String {
+    format!("{GROUPED}{bytes}:")
+}
+
 /// Where this process is that of an attempt, takes what it is given to do, and its limits.
 pub(crate) fn enter() {
     let name = std::env::args_os().next().and_then(|name| name.into_string().ok());
     let Some(name) = name else { return };
-    let memory = name.strip_prefix(LIMITED).and_then(|bytes| bytes.parse().ok());
-    let begun = match memory {
-        Some(bytes) => Err(become_anew(bytes)),
+    let limited = name.strip_prefix(LIMITED).map(|bytes| (bytes, None));
+    let grouped = name.strip_prefix(GROUPED).and_then(|rest| rest.split_once(':'));
+    let limited = limited.or_else(|| grouped.map(|(bytes, path)| (bytes, Some(Path::new(path)))));
+    let limited = limited.and_then(|(bytes, group)| Some((bytes.parse().ok()?, group)));
+    let begun = match limited {
+        Some((bytes, group)) => Err(become_anew(bytes, group)),
         None if name == NAME => prepare(),
         None => return,
     };
@@ -70,11 +83,13 @@ pub(crate) fn enter() {
     }
 }
 
-/// Begins the program anew, with so much memory. Returns only with an error.
-fn become_anew(memory: u64) -> io::Error {
+/// Begins the program anew, with so much memory: all that it starts together, where a cgroup holds
+/// them to that. Returns only with an error.
+fn become_anew(memory: u64, group: Option<&Path>) -> io::Error {
     let mut anew = Command::new(THIS_PROGRAM);
     anew.arg0(NAME).args(std::env::args_os().skip(1));
-    match hold_memory(memory) {
+    let is_held = group.is_some_and(|group| enter_memory(group).is_ok());
+    match if is_held { Ok(()) } else { hold_memory(memory) } {
         Ok(()) => anew.exec(),
         Err(error) => error,
     }

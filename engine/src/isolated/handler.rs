@@ -9,13 +9,14 @@ use annals_tasks_sdk::{Done, Handler, Payload, PayloadError, TaskContext, TaskRe
 use async_trait::async_trait;
 use tokio::net::UnixStream;
 
-use super::child::name;
+use super::child::{grouped, name};
 use super::limits::Limits;
 use super::outcome::{judge, spawn_failed};
 use super::talk::Talk;
 use super::wire::Assignment;
 use crate::processes::{
-    Child, Inherit, MARKER, Spec, THIS_PROGRAM, Ties, can_supervise, cgroups, record_name,
+    Child, Inherit, MARKER, MemoryLimit, MemoryPlace, Spec, THIS_PROGRAM, Ties, can_supervise,
+    cgroups, memory_place, record_name,
 };
 
 /// Why no attempt can be isolated here.
@@ -44,6 +45,8 @@ pub(crate) struct Setup {
     argv: Vec<String>,
     cwd: PathBuf,
     cgroups: Option<PathBuf>,
+    /// Where the memory of an attempt can be limited as a whole, if there is a limit.
+    memory: Option<MemoryPlace>,
 }
 
 impl Setup {
@@ -61,7 +64,14 @@ impl Setup {
         let arguments = std::env::args_os().skip(1).map(std::ffi::OsString::into_string);
         let argv = std::iter::once(Ok(THIS_PROGRAM.to_owned())).chain(arguments);
         let argv = argv.collect::<Result<_, _>>().map_err(|_| NotIsolated::Arguments)?;
-        Ok(Self { limits, live, argv, cwd, cgroups: cgroups() })
+        let memory = limits.memory.and_then(|_| memory_place());
+        if limits.memory.is_some() && memory.is_none() {
+            tracing::info!(
+                "no cgroup that holds memory can be made here: the limit of an isolated pool is \
+                 one of each process of an attempt, not of all together"
+            );
+        }
+        Ok(Self { limits, live, argv, cwd, cgroups: cgroups(), memory })
     }
 }
 
@@ -78,7 +88,8 @@ impl Isolated {
     }
 
     fn spec(&self, cx: &TaskContext) -> Spec {
-        let Setup { live, argv, cwd, cgroups, .. } = &self.setup;
+        let Setup { limits, live, argv, cwd, cgroups, memory } = &self.setup;
+        let memory = memory.clone().zip(limits.memory);
         let attempt = cx.attempt();
         let record = live.join(record_name(attempt.job, attempt.number, attempt.attempt));
         // Of this attempt alone, which is all that is asked of a mark.
@@ -86,7 +97,7 @@ impl Isolated {
         Spec {
             unless: None,
             argv: argv.clone(),
-            name: Some(name(self.setup.limits)),
+            name: Some(name(*limits)),
             inherit: Inherit::Everything,
             env: vec![mark],
             fallback: Vec::new(),
@@ -95,6 +106,7 @@ impl Isolated {
             marker: record.clone(),
             live: record,
             cgroups: cgroups.clone(),
+            memory: memory.map(|(place, bytes)| MemoryLimit { place, bytes, name: grouped(bytes) }),
         }
     }
 

@@ -9,6 +9,9 @@ use crate::processes::{Kept, Report, signal_name};
 /// Any death of the process that is nobody's order.
 const CRASHED: &str = "crashed";
 
+/// Its processes needed more memory than their pool lets them have.
+const OUT_OF_MEMORY: &str = "out_of_memory";
+
 /// Decides what became of an attempt. What it said last counts, however its process ended then.
 pub(super) fn judge(
     cx: &TaskContext,
@@ -23,7 +26,7 @@ pub(super) fn judge(
     match &kept.report {
         Some(Report::NotBegun) => Err(TaskError::cancelled()),
         Some(Report::Failed { message }) => Err(spawn_failed(message)),
-        Some(Report::Ended { code, signal, asked }) => {
+        Some(Report::Ended { code, signal, asked, out_of_memory }) => {
             let exit = Exit { code: *code, signal: signal.map(signal_name) };
             let error = match (asked, heard.nonsense) {
                 (_, Some(error)) => {
@@ -32,6 +35,9 @@ pub(super) fn judge(
                 }
                 (true, None) if cx.token().is_cancelled() => killed(),
                 (true, None) => late(kept),
+                (false, None) if *out_of_memory && exit.signal.as_deref() == Some("SIGKILL") => {
+                    ran_out(limits, kept)
+                }
                 (false, None) => died(limits, &exit, begun, kept),
             };
             Err(error.with_exit(exit))
@@ -67,6 +73,16 @@ fn late(kept: &Kept) -> TaskError {
     spawn_failed(&with_excerpt(message, kept))
 }
 
+/// The kernel ended it, since its processes could have no more memory together.
+fn ran_out(limits: Limits, kept: &Kept) -> TaskError {
+    let bytes = limits.memory.unwrap_or_default();
+    let message = format!(
+        "the process was ended by SIGKILL: with what it started it ran out of memory, of which its \
+         pool lets it have {bytes} bytes"
+    );
+    TaskError::new(OUT_OF_MEMORY, with_excerpt(message, kept)).with_alias(CRASHED)
+}
+
 fn died(limits: Limits, exit: &Exit, begun: bool, kept: &Kept) -> TaskError {
     let signal = exit.signal.as_deref();
     let by = signal.map_or_else(
@@ -79,7 +95,7 @@ fn died(limits: Limits, exit: &Exit, begun: bool, kept: &Kept) -> TaskError {
     }
     let (code, message) = match (signal, limits) {
         (Some("SIGABRT"), Limits { memory: Some(bytes), .. }) if ran_out_of_memory(kept) => (
-            "out_of_memory",
+            OUT_OF_MEMORY,
             format!("{by}: it ran out of memory, of which its pool lets it have {bytes} bytes"),
         ),
         (Some("SIGXCPU"), Limits { cpu_time: Some(time), .. }) => (

@@ -19,14 +19,40 @@ pub(crate) fn place() -> Option<PathBuf> {
 }
 
 /// Where the cgroup `own` is, if the line is about a mount that shows it.
-fn below(mount: &str, own: &str) -> Option<PathBuf> {
-    let (place, kind) = mount.split_once(" - ")?;
-    let mut words = place.split(' ').skip(3);
-    let (root, point) = (words.next()?, words.next()?);
-    // A backslash stands for a character that is none of a usual place.
-    let usual = kind.starts_with("cgroup2 ") && !point.contains('\\') && !own.contains("..");
-    let inside = Path::new(own).strip_prefix(root).ok().filter(|_| usual)?;
-    Some(Path::new(point).join(inside))
+fn below(line: &str, own: &str) -> Option<PathBuf> {
+    let mount = Mount::read(line).filter(|mount| mount.kind == "cgroup2")?;
+    Some(mount.point.join(mount.inside(own)?))
+}
+
+/// A line of the list of mounts.
+pub(super) struct Mount<'a> {
+    /// What of the file system is shown...
+    root: &'a str,
+    /// ...and where.
+    pub(super) point: &'a Path,
+    /// What file system it is.
+    pub(super) kind: &'a str,
+    /// What is said of that, with commas between.
+    pub(super) options: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    /// Reads a line, unless it is of an unusual place.
+    pub(super) fn read(line: &'a str) -> Option<Self> {
+        let (place, what) = line.split_once(" - ")?;
+        let mut words = place.split(' ').skip(3);
+        let (root, point) = (words.next()?, words.next()?);
+        let mut what = what.split(' ');
+        let (kind, options) = (what.next()?, what.nth(1).unwrap_or_default());
+        // A backslash stands for a character that is none of a usual place.
+        let is_usual = !point.contains('\\');
+        is_usual.then_some(Self { root, point: Path::new(point), kind, options })
+    }
+
+    /// The way from its root to the cgroup `own`, where it shows that.
+    pub(super) fn inside(&self, own: &'a str) -> Option<&'a Path> {
+        Path::new(own).strip_prefix(self.root).ok().filter(|_| !own.contains(".."))
+    }
 }
 
 /// Whether threaded cgroups may be made there without harm: beside them no others can be used,
@@ -75,8 +101,11 @@ pub(crate) fn is_populated(path: &Path) -> bool {
 
 /// The processes in the cgroup and below it, but for those that are ending.
 pub(crate) fn members(path: &Path) -> BTreeSet<i32> {
-    let threads = fs::read_to_string(path.join("cgroup.threads")).unwrap_or_default();
-    let own = threads.lines().filter_map(process_of);
+    let threads = fs::read_to_string(path.join("cgroup.threads"));
+    // The older hierarchy tells of whole processes alone.
+    let all = threads.or_else(|_| fs::read_to_string(path.join("cgroup.procs")));
+    let all = all.unwrap_or_default();
+    let own = all.lines().filter_map(process_of);
     own.chain(children(path).flat_map(|child| members(&child))).collect()
 }
 
@@ -99,7 +128,7 @@ fn children(path: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// A file that is not there is not made: then this is no cgroup.
-fn write(path: &Path, file: &str, text: &str) -> io::Result<()> {
+pub(super) fn write(path: &Path, file: &str, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(path.join(file))?.write_all(text.as_bytes())
 }
 

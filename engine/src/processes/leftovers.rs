@@ -134,21 +134,22 @@ fn wait_while_locked(path: &Path, until: Instant) -> io::Result<()> {
 /// Kills a supervisor and what it supervises, until nothing is left or the deadline has passed.
 /// Gives how many processes were ended and which are left.
 pub(crate) fn end(supervised: &Supervised, deadline: Instant) -> (usize, Vec<i32>) {
-    let cgroup = supervised.cgroup.as_deref();
+    let groups = [supervised.cgroup.as_deref(), supervised.memory.as_deref()];
+    let groups = || groups.iter().flatten().copied();
     let mut killed = BTreeSet::new();
     let mut pause = Duration::from_millis(1);
     loop {
         let found = processes(supervised);
-        let enclosed = cgroup.map(cgroup::members).unwrap_or_default();
+        let enclosed: BTreeSet<i32> = groups().flat_map(cgroup::members).collect();
         let alive = found.iter().map(|(pid, _)| *pid).chain(enclosed.iter().copied());
         let alive: Vec<i32> = alive.collect::<BTreeSet<i32>>().into_iter().collect();
-        let over = alive.is_empty() && !cgroup.is_some_and(cgroup::is_populated);
+        let over = alive.is_empty() && !groups().any(cgroup::is_populated);
         if over || Instant::now() > deadline {
-            cgroup.filter(|_| over).inspect(|cgroup| cgroup::remove(cgroup));
+            groups().filter(|_| over).for_each(cgroup::remove);
             return (killed.len() - alive.len().min(killed.len()), alive);
         }
         // All are stopped before any is killed, so that none forks meanwhile.
-        cgroup.inspect(|cgroup| cgroup::freeze(cgroup));
+        groups().for_each(cgroup::freeze);
         for (_, handle) in &found {
             let _ = pidfd_send_signal(handle, Signal::STOP);
         }

@@ -37,6 +37,9 @@ pub(crate) struct Supervised {
     pub(crate) marker: PathBuf,
     /// The cgroup of all this, which is not there where it could not be made.
     pub(crate) cgroup: Option<PathBuf>,
+    /// The same of the one that holds its memory.
+    #[serde(default)]
+    pub(crate) memory: Option<PathBuf>,
 }
 
 impl Supervised {
@@ -44,8 +47,10 @@ impl Supervised {
     pub(crate) fn by(pid: i32, spec: &Spec) -> Option<Self> {
         let start = Stat::of(pid)?.start;
         // The name is of this process alone, so it can be told before the cgroup is made.
-        let cgroup = spec.cgroups.as_ref().map(|all| all.join(format!("annals-{pid}-{start}")));
-        Some(Self { pid, start, marker: spec.marker.clone(), cgroup })
+        let name = format!("annals-{pid}-{start}");
+        let cgroup = spec.cgroups.as_ref().map(|all| all.join(&name));
+        let memory = spec.memory.as_ref().map(|limit| limit.place.of(&name));
+        Some(Self { pid, start, marker: spec.marker.clone(), cgroup, memory })
     }
 
     /// Whether the supervisor is still there.

@@ -14,6 +14,7 @@ mod descriptor;
 mod excerpt;
 mod leftovers;
 mod live;
+mod memory;
 mod signal;
 mod supervisor;
 mod tree;
@@ -26,8 +27,9 @@ pub(crate) use cgroup::place as cgroups;
 pub(crate) use child::{Child, Kept, Ties};
 pub(crate) use leftovers::file_name as record_name;
 pub use leftovers::{Leftover, end_leftovers};
+pub(crate) use memory::{MemoryPlace, enter as enter_memory, place as memory_place};
 pub(crate) use signal::{known as known_signal, name as signal_name};
-pub(crate) use wire::{Inherit, MARKER, Report, Spec};
+pub(crate) use wire::{Inherit, MARKER, MemoryLimit, Report, Spec};
 
 /// What runs now, even where its file has been replaced since.
 pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";
@@ -57,6 +59,12 @@ pub fn isolated_entry() {
         std::process::exit(supervisor::main());
     }
     crate::isolated::enter();
+}
+
+/// Whether the memory of isolated attempts is limited by cgroups, and so that of all processes of
+/// one together. Where none can be made, each process has a limit of its own.
+pub fn limits_memory_together() -> bool {
+    memory_place().is_some()
 }
 
 /// Whether this program can supervise attempts.

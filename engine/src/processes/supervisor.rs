@@ -21,6 +21,7 @@ use rustix::process::{
 use super::cgroup;
 use super::descriptor;
 use super::live;
+use super::memory::MemoryGroup;
 use super::tree::{self, Stat};
 use super::wire::{Inherit, Order, Report, Spec};
 
@@ -60,9 +61,15 @@ fn supervise(socket: UnixStream) -> io::Result<()> {
     };
     let cgroup = record.supervised.cgroup.clone();
     let cgroup = cgroup.filter(|cgroup| cgroup::enter(cgroup).is_ok());
+    // Where it cannot be made, the program holds itself to what it can.
+    let memory = spec.memory.as_ref().zip(record.supervised.memory.as_deref());
+    let memory = memory.and_then(|(limit, path)| limit.place.make(path, limit.bytes).ok());
     let mut supervisor =
-        Supervisor { orders, children, stopping: false, asked: false, killed: false };
+        Supervisor { orders, children, memory, stopping: false, asked: false, killed: false };
     let report = supervisor.run(&spec);
+    if let Some(memory) = supervisor.memory.take() {
+        memory.remove();
+    }
     if let Some(cgroup) = cgroup {
         cgroup::leave(&cgroup);
     }
@@ -85,6 +92,7 @@ fn signals() -> io::Result<UnixStream> {
 struct Supervisor {
     orders: Orders,
     children: UnixStream,
+    memory: Option<MemoryGroup>,
     /// Whether there was an order to end, in time for a live process or not.
     stopping: bool,
     /// Whether a live process was asked to end.
@@ -116,6 +124,7 @@ impl Supervisor {
                 code: status.exit_status(),
                 signal: status.terminating_signal(),
                 asked: self.asked,
+                out_of_memory: self.memory.as_ref().is_some_and(MemoryGroup::ran_out),
             },
         }
     }
@@ -126,6 +135,15 @@ impl Supervisor {
         self.stopping || self.orders.next().is_some() || self.orders.ended
     }
 
+    /// What the program is told that it is called, where that is not its path.
+    fn name(&self, spec: &Spec) -> Option<String> {
+        let group = self.memory.as_ref().and_then(|group| group.path().to_str());
+        match (group, &spec.memory) {
+            (Some(path), Some(limit)) => Some(format!("{}{path}", limit.name)),
+            _ => spec.name.clone(),
+        }
+    }
+
     /// Runs one program to its end, and ends whatever it leaves behind.
     fn phase(
         &mut self,
@@ -133,7 +151,7 @@ impl Supervisor {
         argv: &[String],
         input: Option<OwnedFd>,
     ) -> Result<WaitStatus, String> {
-        let main = start(spec, argv, input)?;
+        let main = start(self.name(spec).as_deref(), spec, argv, input)?;
         let mut ended = None;
         loop {
             let children_left = reap(main, &mut ended);
@@ -223,14 +241,19 @@ fn reap(main: Pid, ended: &mut Option<WaitStatus>) -> bool {
     }
 }
 
-fn start(spec: &Spec, argv: &[String], input: Option<OwnedFd>) -> Result<Pid, String> {
+fn start(
+    name: Option<&str>,
+    spec: &Spec,
+    argv: &[String],
+    input: Option<OwnedFd>,
+) -> Result<Pid, String> {
     let Some((program, arguments)) = argv.split_first() else {
         return Err("there is no program to start".to_owned());
     };
     let mut command = Command::new(program);
     command.args(arguments).current_dir(&spec.cwd).process_group(0);
     command.stdin(input.map_or_else(Stdio::null, Stdio::from));
-    if let Some(name) = &spec.name {
+    if let Some(name) = name {
         command.arg0(name);
     }
     environment(spec, &mut command);

@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 
+use super::memory::MemoryPlace;
 use serde::{Deserialize, Serialize};
 
 /// The hidden first argument that makes a program with
@@ -41,6 +42,20 @@ pub(crate) struct Spec {
     pub(crate) marker: PathBuf,
     /// Where to make a cgroup for the attempt.
     pub(crate) cgroups: Option<PathBuf>,
+    /// How much memory its processes may have together, where that can be limited.
+    pub(crate) memory: Option<MemoryLimit>,
+}
+
+/// A limit of the memory of all processes of an attempt.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct MemoryLimit {
+    /// Where to make a cgroup that holds them to it.
+    pub(crate) place: MemoryPlace,
+    /// In bytes.
+    pub(crate) bytes: u64,
+    /// What the program is told that it is called where the cgroup was made; the path of that
+    /// follows. It is to enter by itself: no process can be moved there in time by another.
+    pub(crate) name: String,
 }
 
 /// What is taken over from an environment.
@@ -75,6 +90,8 @@ pub(crate) enum Report {
         signal: Option<i32>,
         /// Whether it was still alive when it was asked to end.
         asked: bool,
+        /// Whether the kernel ended anything of the attempt for want of memory.
+        out_of_memory: bool,
     },
     /// `unless` succeeded, so nothing else ran.
     AlreadyDone,

@@ -152,9 +152,10 @@ impl Pool {
         self
     }
 
-    /// How many bytes of memory each process of an isolated attempt may have: what it writes to,
-    /// its own and that of its threads' stacks; not what it maps from files. Without it, as much
-    /// as there is.
+    /// How many bytes of memory an isolated attempt may have: all its processes together, where a
+    /// cgroup that holds them to that can be made (docs/pools.md says where). Elsewhere each of
+    /// them: what it writes to, its own and that of its threads' stacks; not what it maps from
+    /// files. Without a limit, as much as there is.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
         self

@@ -4,7 +4,9 @@ use annals_engine::job::JobStatus;
 use annals_tasks_sdk::{Payload, TaskContext, TaskResult};
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::house::{MEMORY, Test, ended, error_of, in_house, kinds, pool, start, submit, within};
+use crate::house::{
+    MEMORY, Test, ended, error_of, in_house, kinds, output_of, pool, start, submit, within,
+};
 
 pub(crate) const TESTS: &[Test] = &[
     (
@@ -12,6 +14,14 @@ pub(crate) const TESTS: &[Test] = &[
         every_death_is_a_failure_of_its_attempt_alone,
     ),
     ("processor_time_has_an_end", processor_time_has_an_end),
+    (
+        "processes_of_an_attempt_have_its_memory_together",
+        processes_of_an_attempt_have_its_memory_together,
+    ),
+    (
+        "without_a_cgroup_each_process_has_a_limit_of_its_own",
+        without_a_cgroup_each_process_has_a_limit_of_its_own,
+    ),
 ];
 
 pub(crate) async fn segfault(_cx: TaskContext, _input: Payload) -> TaskResult<Payload> {
@@ -44,6 +54,31 @@ pub(crate) async fn exhaust(_cx: TaskContext, bytes: Payload) -> TaskResult<Payl
         taken.push(std::hint::black_box(vec![1_u8; 1 << 20]));
     }
     Ok(Payload::of(&taken.len())?)
+}
+
+/// Has so many processes take so many bytes each, all at the same time. Gives how many of them the
+/// kernel has ended.
+pub(crate) async fn family(_cx: TaskContext, input: Payload) -> TaskResult<Payload> {
+    let (count, bytes): (usize, u64) = input.to()?;
+    // What is kept of the end of a pipe is in the memory of who keeps it, until it can be written.
+    let script = format!("head -c {bytes} /dev/zero | tail -c {bytes}");
+    let start = || {
+        let mut one = std::process::Command::new("sh");
+        let one = one.args(["-c", &format!("exec 2>&-; {script}; exit 0")]);
+        one.stdout(std::process::Stdio::piped()).spawn()
+    };
+    let mut all = (0..count).map(|_| start()).collect::<Result<Vec<_>, _>>()?;
+    // Those that have taken all begin to write, and wait then until they are read.
+    let mut whole = 0;
+    let mut outputs: Vec<_> = all.iter_mut().filter_map(|one| one.stdout.take()).collect();
+    for output in &mut outputs {
+        whole += usize::from(std::io::Read::read(output, &mut [0])? > 0);
+    }
+    for (mut output, mut one) in outputs.into_iter().zip(all) {
+        std::io::copy(&mut output, &mut std::io::sink())?;
+        one.wait()?;
+    }
+    Ok(Payload::of(&(count - whole))?)
 }
 
 pub(crate) async fn exit(_cx: TaskContext, code: Payload) -> TaskResult<Payload> {
@@ -94,6 +129,62 @@ fn every_death_is_a_failure_of_its_attempt_alone() {
                 "beside {kind}: {:?}",
                 beside.error()
             );
+        }
+        within(engine.shutdown()).await.unwrap();
+    });
+}
+
+/// What is said where the kernel cannot be asked to hold memory.
+const NO_CGROUP: &str = "not tried: no cgroup that holds memory can be made here";
+
+/// Where this process is left the exit code of a panic, or of a shell that could not hide cgroups.
+const PANICKED: i32 = 101;
+const NOT_HIDDEN: i32 = 77;
+
+/// The same deaths, where nobody sees cgroups.
+fn without_a_cgroup_each_process_has_a_limit_of_its_own() {
+    if !annals_engine::processes::limits_memory_together() {
+        // Then all tests here are of that.
+        return;
+    }
+    let hidden =
+        format!("mount -t tmpfs none /sys/fs/cgroup || exit {NOT_HIDDEN}; exec \"$0\" _attempt_");
+    let this = std::env::current_exe().expect("this program has a path");
+    let apart = std::process::Command::new("unshare")
+        .args(["--mount", "sh", "-c", &hidden])
+        .arg(this)
+        .output();
+    let Ok(apart) = apart else { return println!("not tried: there is no `unshare` here") };
+    let said = String::from_utf8_lossy(&apart.stdout);
+    let failed = String::from_utf8_lossy(&apart.stderr);
+    match apart.status.code() {
+        Some(0) => {
+            assert!(said.contains(NO_CGROUP) && said.contains("ok. 2 passed"), "{said}");
+        }
+        None | Some(PANICKED) => panic!("{said}{failed}"),
+        Some(_) => println!("not tried: cgroups cannot be hidden here: {failed}"),
+    }
+}
+
+fn processes_of_an_attempt_have_its_memory_together() {
+    if !annals_engine::processes::limits_memory_together() {
+        println!("{NO_CGROUP}");
+        return;
+    }
+    in_house(|folder| async move {
+        let engine = start(&folder).await;
+        let family = |count: u64, bytes| {
+            format!(r#"{{"id": "a", "kind": "family", "input": [{count}, {bytes}]}}"#)
+        };
+        // Each of them is far below the limit, and they are, too, where they are few.
+        let few = ended(&submit(&engine, &family(2, MEMORY / 4)).await).await;
+        assert_eq!(few.status(), JobStatus::Completed, "{:?}", few.error());
+        assert_eq!(output_of(&few, "a"), "0");
+        let many = ended(&submit(&engine, &family(8, MEMORY / 4)).await).await;
+        match many.status() {
+            // The kernel ended some of them, or all of the attempt.
+            JobStatus::Completed => assert_ne!(output_of(&many, "a"), "0"),
+            _ => assert_eq!(error_of(&many, "a").0, "out_of_memory"),
         }
         within(engine.shutdown()).await.unwrap();
     });

@@ -23,9 +23,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) const MEMORY: u64 = 256 << 20;
 
 /// The kinds that run in processes of their own where there is a pool for them.
-pub(crate) const KINDS: [&str; 13] = [
+pub(crate) const KINDS: [&str; 14] = [
     "lives", "shows", "again", "null", "segfault", "abort", "overflow", "exhaust", "exit",
-    "panics", "spins", "blocks", "obeys",
+    "panics", "spins", "blocks", "obeys", "family",
 ];
 
 /// Registers all kinds.
@@ -41,7 +41,8 @@ pub(crate) fn kinds(engine: Builder) -> Builder {
         .task(task("exhaust"), deaths::exhaust)
         .task(task("exit"), deaths::exit)
         .task(task("panics"), deaths::panics)
-        .task(task("spins"), deaths::spins);
+        .task(task("spins"), deaths::spins)
+        .task(task("family"), deaths::family);
     engine
         .task(task("blocks"), stops::blocks)
         .task(task("obeys"), stops::obeys)

@@ -140,6 +140,7 @@ impl Shell {
             live: self.settings.live.join(record),
             marker: folder.output(),
             cgroups: self.cgroups.clone(),
+            memory: None,
         };
         Ok((folder, spec))
     }

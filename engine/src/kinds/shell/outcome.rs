@@ -17,7 +17,7 @@ impl Outcome<'_> {
     /// Decides whether the attempt succeeded.
     pub(super) fn judge(self, cx: &TaskContext, kept: Kept) -> TaskResult<Done> {
         match kept.report {
-            Some(Report::Ended { code, signal, asked }) => {
+            Some(Report::Ended { code, signal, asked, .. }) => {
                 let exit = Exit { code, signal: signal.map(signal_name) };
                 self.ended(exit, asked, &kept)
             }
