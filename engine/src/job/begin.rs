@@ -61,6 +61,7 @@ impl Job {
             deadline: None,
             error: None,
             exclusive: plan.exclusive.clone().map(Exclusive::of).map(Box::new),
+            purged: None,
             tasks,
             order,
             names,

@@ -46,6 +46,12 @@ pub enum Command {
     Resume,
     /// Stop everything and end.
     Cancel,
+    /// Leave nothing of an ended job but a tombstone.
+    Purge {
+        /// The hash of the job's last event, for the tombstone. The engine puts in what it is,
+        /// whatever stands here.
+        head: [u8; 32],
+    },
     /// Go on without a task. Without a name: the only one that runs, waits, is interrupted or
     /// has failed.
     Skip {
@@ -94,6 +100,11 @@ pub enum Command {
         /// Which one.
         task: TaskId,
     },
+}
+
+impl Command {
+    /// Leave nothing of an ended job but a tombstone.
+    pub const PURGE: Self = Self::Purge { head: [0; 32] };
 }
 
 /// A place in the order of a plan.

@@ -8,6 +8,7 @@ use annals_tasks_sdk::plan::{Plan, TaskSpec};
 use annals_tasks_sdk::{Exit, JobId, Payload, Timestamp};
 
 use super::key::IdempotencyKey;
+use super::status::JobStatus;
 
 /// An event with everything that the log keeps of it but its position and its hash.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,6 +114,8 @@ pub enum Event {
     },
     /// The job was cancelled and nothing of it is alive.
     JobCancelled,
+    /// The job was purged; always its last event.
+    JobPurged(Purged),
     /// An attempt is about to start.
     AttemptStarted {
         /// The task.
@@ -250,6 +253,21 @@ pub struct Submitted {
     pub source: Option<Box<str>>,
 }
 
+/// What there was of a job that is purged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Purged {
+    /// How it had ended.
+    pub status: JobStatus,
+    /// How many events it had.
+    pub events: u64,
+    /// How many tasks it had, removed ones included.
+    pub tasks: u32,
+    /// How many attempts these had.
+    pub attempts: u32,
+    /// The hash of the last of its events.
+    pub head: [u8; 32],
+}
+
 /// How a pause treats live attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PauseMode {
@@ -346,6 +364,7 @@ impl Event {
             Self::JobCompleted => "JobCompleted",
             Self::JobFailed { .. } => "JobFailed",
             Self::JobCancelled => "JobCancelled",
+            Self::JobPurged(_) => "JobPurged",
             Self::AttemptStarted { .. } => "AttemptStarted",
             Self::AttemptFailed { .. } => "AttemptFailed",
             Self::AttemptTimedOut { .. } => "AttemptTimedOut",

@@ -3,10 +3,13 @@
 //! Every arm checks before it changes anything, so that an event that cannot follow leaves the
 //! job as it was.
 
+use std::sync::Arc;
+
 use annals_tasks_sdk::plan::OnFailure;
 use annals_tasks_sdk::{JobId, Payload, Timestamp};
 
 use super::event::{AttemptEnd, Event, PauseMode, Recorded, TaskNumber, Wait};
+use super::purge::Tombstone;
 use super::size;
 use super::state::{
     Attempt, Checkpoint, Forked, ForkedFrom, Job, StopReason, Task, Waiting, count, index,
@@ -43,6 +46,10 @@ impl Job {
             return Err(illegal("its time is before that of its predecessor".into()));
         }
         self.may_follow(&next.event, next.time).map_err(illegal)?;
+        if let Some(tombstone) = Tombstone::of(next) {
+            *self = Self::of_tombstone(self.id, Arc::new(tombstone));
+            return Ok(());
+        }
         self.seq = next.seq;
         self.time = next.time;
         self.revision += u64::from(next.leads);

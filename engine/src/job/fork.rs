@@ -56,6 +56,9 @@ pub fn fork(
     edits: Vec<Command>,
     mut refuses: impl FnMut(&Job, &Command) -> Option<Rejection>,
 ) -> Result<Vec<Event>, ForkError> {
+    if let Some(tombstone) = origin.purged() {
+        return Err(origin.is_purged(tombstone).into());
+    }
     let chosen = chosen(origin, from)?;
     let kept = kept(origin, chosen);
     let mut fork = Growing::new(origin, &kept, chosen)?;

@@ -14,6 +14,9 @@ use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 impl Job {
     /// The checks of [`Job::evolve`]: why the event cannot be the next one.
     pub(super) fn may_follow(&self, event: &Event, time: Timestamp) -> Verdict {
+        if self.purged.is_some() {
+            return Err("the job was purged".into());
+        }
         if self.is_copied() {
             return self.may_be_copied(event);
         }
@@ -162,6 +165,7 @@ impl Job {
                 self.is_not_ending()
             }
             Event::JobFailed { .. } => self.may_fail(),
+            Event::JobPurged(purged) => self.may_be_purged(purged),
             Event::JobCancelled if self.started.is_none() => self.in_status(&[Pending, Paused]),
             Event::JobCancelled if self.status == Failed => Ok(()),
             Event::JobCancelled => {

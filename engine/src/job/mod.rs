@@ -18,6 +18,7 @@ mod graph;
 mod key;
 mod kinds;
 mod legal;
+mod purge;
 mod references;
 mod rejection;
 mod replan;
@@ -33,13 +34,14 @@ pub(crate) use decide::invalid;
 pub use decide::{StepError, begin, decide, step, submit};
 pub use effect::Effect;
 pub use event::{
-    AttemptEnd, Event, Failure, LogSize, Origin, PauseMode, Recorded, Submitted, TaskNumber,
-    ValueDigest, Wait,
+    AttemptEnd, Event, Failure, LogSize, Origin, PauseMode, Purged, Recorded, Submitted,
+    TaskNumber, ValueDigest, Wait,
 };
 pub use evolve::Illegal;
 pub use fork::{ForkError, ForkFrom, fork};
 pub(crate) use fork::{kind_is_closed, no_such_event};
 pub use key::IdempotencyKey;
+pub use purge::Tombstone;
 pub use references::Dependant;
 pub use rejection::Rejection;
 pub use state::{

@@ -1,6 +1,7 @@
 //! The state of a job: a fold over its events, and nothing else.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_tasks_sdk::plan::{OnFailure, Start, TaskSpec};
@@ -9,6 +10,7 @@ use annals_tasks_sdk::{Exit, JobId, Payload, Timestamp};
 use super::deadline::Deadline;
 use super::event::{AttemptEnd, Failure, LogSize, TaskNumber, ValueDigest};
 use super::kinds::OfKind;
+use super::purge::Tombstone;
 use super::sorted::Sorted;
 use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 
@@ -33,6 +35,8 @@ pub struct Job {
     pub(super) deadline: Option<Deadline>,
     pub(super) error: Option<Failure>,
     pub(super) exclusive: Option<Box<Exclusive>>,
+    /// What is known of it, once it is purged: nothing else is kept.
+    pub(super) purged: Option<Arc<Tombstone>>,
     pub(super) tasks: Vec<Task>,
     /// Indices into `tasks` in the order of the plan.
     pub(super) order: Vec<u32>,

@@ -142,12 +142,18 @@ impl Draft {
         self.events as usize
     }
 
+    /// The hash of its last event; that of the head where it has none.
+    pub fn hash(&self) -> [u8; 32] {
+        self.chain.hash
+    }
+
     /// The row, as [`encode_row`] gives it.
     pub fn finish(mut self, values: Vec<(u32, Arc<[u8]>)>) -> (Row, [u8; 32]) {
         let Self { chain: Chain { job, hash, .. }, events, .. } = self;
         self.bytes[COUNT].copy_from_slice(&events.to_le_bytes());
         self.bytes[ROW_HEADER - 32..ROW_HEADER].copy_from_slice(&hash);
-        (Row { job, position: Position(0), events, bytes: self.bytes, values }, hash)
+        let (position, bytes) = (Position(0), self.bytes);
+        (Row { job, position, events, bytes, values, ends_values: false }, hash)
     }
 }
 

@@ -89,6 +89,9 @@ impl State {
         }
         for row in rows {
             self.rows.insert(row.position, (row.events, row.bytes.clone()));
+            if row.ends_values {
+                self.values.retain(|(job, _), _| *job != row.job);
+            }
             let values = row.values.iter();
             self.values.extend(values.map(|(task, value)| ((row.job, *task), value.clone())));
         }
@@ -214,13 +217,14 @@ impl LogReader for MemoryDisk {
 
     fn job_rows(&self, before: Option<JobId>, limit: usize) -> Result<Vec<JobRow>, LogError> {
         let state = self.state();
-        let older = |row: &&JobRow| before.is_none_or(|before| row.job < before);
+        let older =
+            |row: &&JobRow| row.purged.is_none() && before.is_none_or(|before| row.job < before);
         Ok(state.views.values().rev().filter(older).take(limit).cloned().collect())
     }
 
     fn open_rows(&self) -> Result<Vec<JobRow>, LogError> {
         let state = self.state();
-        Ok(state.views.values().filter(|row| !row.status.is_ended()).cloned().collect())
+        Ok(state.views.values().filter(|row| row.is_open()).cloned().collect())
     }
 
     fn keys(&self, since: Hour, take: &mut dyn FnMut(KeyRow)) -> Result<(), LogError> {

@@ -48,7 +48,8 @@ pub use writer::{Committer, Done, Durable, Stopped, Ticket, Worked, Writer, Writ
 /// 1. `append` is atomic, and when it returns durable where the next opening looks for it: not in
 ///    a file that was removed, renamed or replaced meanwhile. Positions ascend strictly within and
 ///    across calls and need not be dense; every other order is refused.
-/// 2. A row's values are durable with it. Of a task's values at least the last one is kept.
+/// 2. A row's values are durable with it. Of a task's values at least the last one is kept, until a
+///    row ends the values of its job: these are dropped then, as far as the store can.
 /// 3. After a failure of any method the handle is poisoned: every later call is refused, and
 ///    whether the failed one took effect shows when the log is opened anew.
 /// 4. What a reader gives is verified, or an error that names the place. A link alone is what a
@@ -110,11 +111,16 @@ pub trait LogReader: Send + Sync {
         task: u32,
         digest: &ValueDigest,
     ) -> Result<Option<Vec<u8>>, LogError>;
+    /// Whether the views know that a job was purged.
+    fn is_purged(&self, job: JobId) -> Result<bool, LogError> {
+        Ok(self.job_row(job)?.is_some_and(|row| row.purged.is_some()))
+    }
     /// The views' row of a job.
     fn job_row(&self, job: JobId) -> Result<Option<JobRow>, LogError>;
-    /// Up to `limit` of the views' rows, newest job first, of jobs older than `before`.
+    /// Up to `limit` of the views' rows, newest job first, of jobs older than `before`; without
+    /// those that were purged.
     fn job_rows(&self, before: Option<JobId>, limit: usize) -> Result<Vec<JobRow>, LogError>;
-    /// The views' row of every job that has not ended.
+    /// The views' row of every job that has not ended, or was purged and may have left files.
     fn open_rows(&self) -> Result<Vec<JobRow>, LogError>;
     /// Hands over each idempotency key of the views that was used in `since` or later, the oldest
     /// hour first, and those of one hour in the order in which they came.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use annals_tasks_sdk::{JobId, Timestamp};
 
 use super::{Hour, KeyRow, LogError};
-use crate::job::{Failure, ForkedFrom, IdempotencyKey, Intent, JobStatus, Origin, Recorded};
+use crate::job::{
+    Failure, ForkedFrom, IdempotencyKey, Intent, JobStatus, Origin, Recorded, Tombstone,
+};
 
 /// An event's number in the whole log, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -38,6 +40,8 @@ pub struct Row {
     pub bytes: Vec<u8>,
     /// Values that lie beside the row: the task's number and its new checkpoint.
     pub values: Vec<(u32, Arc<[u8]>)>,
+    /// Whether no value of the job is wanted any more, since it was purged.
+    pub ends_values: bool,
 }
 
 impl Row {
@@ -215,12 +219,50 @@ pub struct JobRow {
     pub skipped_tasks: u32,
     /// Why it failed, or is about to.
     pub error: Option<Failure>,
+    /// What is known of it, where it was purged. Then it is in no list, and `active` says whether
+    /// files of it may be left.
+    pub purged: Option<Arc<Tombstone>>,
 }
 
 impl JobRow {
     /// Whether nothing is known of the job but that it is there: no event of it could be read
     /// yet. Every plan has a name, so a row without one stands in for what was not read.
     pub fn is_unknown(&self) -> bool {
-        self.name.is_empty()
+        self.name.is_empty() && self.purged.is_none()
+    }
+
+    /// The row of a job that was purged, of which files may be left.
+    pub fn of_tombstone(job: JobId, head: Head, tombstone: Arc<Tombstone>) -> Self {
+        Self {
+            job,
+            head,
+            status: tombstone.purged.status,
+            intent: None,
+            active: true,
+            due: None,
+            revision: 0,
+            name: Box::default(),
+            workflow: None,
+            source: None,
+            labels: BTreeMap::new(),
+            forked_from: None,
+            created: tombstone.at,
+            started: None,
+            finished: Some(tombstone.at),
+            total_tasks: 0,
+            completed_tasks: 0,
+            skipped_tasks: 0,
+            error: None,
+            purged: Some(tombstone),
+        }
+    }
+
+    /// Whether a start must look at it: it has not ended, or was purged and files of it may be
+    /// left.
+    pub fn is_open(&self) -> bool {
+        match &self.purged {
+            Some(_) => self.active,
+            None => !self.status.is_ended(),
+        }
     }
 }

@@ -25,6 +25,7 @@ types! {
     JOB_FAILED = 10 "JobFailed",
     JOB_CANCELLED = 11 "JobCancelled",
     JOB_FORKED = 12 "JobForked",
+    JOB_PURGED = 13 "JobPurged",
     DEADLINE_PASSED = 14 "DeadlinePassed",
     ATTEMPT_STARTED = 20 "AttemptStarted",
     ATTEMPT_FAILED = 21 "AttemptFailed",
@@ -44,13 +45,8 @@ types! {
 }
 
 /// Numbers that are registered for types that no build writes yet.
-pub(super) const RESERVED: &[(u16, &str)] = &[
-    (13, "JobPurged"),
-    (39, "TaskExpanded"),
-    (41, "StepRecorded"),
-    (42, "SignalReceived"),
-    (43, "SignalDelivered"),
-];
+pub(super) const RESERVED: &[(u16, &str)] =
+    &[(39, "TaskExpanded"), (41, "StepRecorded"), (42, "SignalReceived"), (43, "SignalDelivered")];
 
 /// The name that is registered for a type number.
 pub(super) fn name(number: u16) -> Option<&'static str> {
@@ -72,6 +68,7 @@ pub(super) const fn number(event: &Event) -> u16 {
         Event::JobCompleted => JOB_COMPLETED,
         Event::JobFailed { .. } => JOB_FAILED,
         Event::JobCancelled => JOB_CANCELLED,
+        Event::JobPurged(_) => JOB_PURGED,
         Event::DeadlinePassed { .. } => DEADLINE_PASSED,
         Event::AttemptStarted { .. } => ATTEMPT_STARTED,
         Event::AttemptFailed { .. } => ATTEMPT_FAILED,

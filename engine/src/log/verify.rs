@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use annals_tasks_sdk::JobId;
 
-use super::{Damage, Head, LogError, LogReader, Position, ReadRow};
+use super::{Damage, Head, JobRow, LogError, LogReader, Position, ReadRow};
 use crate::job::{Event, ValueDigest};
 
 /// Rows that are held in memory at a time.
@@ -24,6 +24,8 @@ pub struct Verified {
     pub unknown: u64,
     /// Jobs that they belong to.
     pub jobs: u64,
+    /// Jobs among them that were purged.
+    pub purged: u64,
     /// Values of checkpoints that are sound.
     pub values: u64,
     /// Positions that no row holds, between the first row and the last.
@@ -43,6 +45,7 @@ pub fn verify(reader: &dyn LogReader) -> Result<Verified, LogError> {
     audit.values(reader)?;
     audit.views(reader)?;
     audit.found.jobs = audit.heads.len() as u64;
+    audit.found.purged = audit.purged.len() as u64;
     Ok(audit.found)
 }
 
@@ -52,6 +55,8 @@ struct Audit {
     /// The position that is due, once a row was seen.
     due: Option<Position>,
     heads: HashMap<JobId, Head>,
+    /// Jobs that were purged, and the row that says so.
+    purged: HashMap<JobId, Position>,
     values: HashMap<(JobId, u32), (Position, ValueDigest)>,
 }
 
@@ -109,14 +114,23 @@ impl Audit {
             self.damaged(Damage::at(row.position, detail).of(row.job));
         }
         for recorded in &row.events {
-            if let Event::CheckpointSaved { task, value, .. } = &recorded.event {
-                self.values.insert((row.job, task.0), (row.position, *value));
+            match &recorded.event {
+                Event::CheckpointSaved { task, value, .. } => {
+                    self.values.insert((row.job, task.0), (row.position, *value));
+                }
+                Event::JobPurged(_) => {
+                    self.purged.insert(row.job, row.position);
+                }
+                _ => {}
             }
         }
     }
 
     fn values(&mut self, reader: &dyn LogReader) -> Result<(), LogError> {
-        for ((job, task), (position, digest)) in std::mem::take(&mut self.values) {
+        let mut values = std::mem::take(&mut self.values);
+        // They went with the purge, except from files that were closed by then.
+        values.retain(|(job, _), _| !self.purged.contains_key(job));
+        for ((job, task), (position, digest)) in values {
             match reader.value(job, task, &digest) {
                 Ok(Some(_)) => self.found.values += 1,
                 Ok(None) => {
@@ -128,6 +142,15 @@ impl Audit {
             }
         }
         Ok(())
+    }
+
+    /// What was purged is in no list, once the views know of it.
+    fn is_listed(&mut self, reader: &dyn LogReader, view: &JobRow) {
+        let known = self.purged.get(&view.job).filter(|purged| **purged <= reader.viewed());
+        if let Some(&purged) = known {
+            let detail = "the views list the job, which was purged";
+            self.damaged(Damage::at(purged, detail).of(view.job));
+        }
     }
 
     fn views(&mut self, reader: &dyn LogReader) -> Result<(), LogError> {
@@ -144,6 +167,7 @@ impl Audit {
             let Some(last) = rows.last() else { return Ok(()) };
             before = Some(last.job);
             for view in &rows {
+                self.is_listed(reader, view);
                 let head = self.heads.get(&view.job).copied().unwrap_or_default();
                 if view.head.seq > head.seq || (view.head.seq == head.seq && view.head != head) {
                     let detail = format!(

@@ -207,8 +207,8 @@ impl Writer {
             events += u64::from(row.events);
             bytes += row.bytes_all();
             let (bytes, values) = (mem::take(&mut row.bytes), mem::take(&mut row.values));
-            let (job, position, events) = (row.job, row.position, row.events);
-            taken.push(Row { job, position, events, bytes, values });
+            let Row { job, position, events, ends_values, .. } = *row;
+            taken.push(Row { job, position, events, bytes, values, ends_values });
         }
         queue.tickets += 1;
         let ticket = Ticket(queue.tickets);

@@ -99,6 +99,9 @@ impl Loop {
         executor.durable_seq = seq;
         executor.show_outputs();
         self.starting.extend(executor.take_durable());
+        if let Some(tombstone) = executor.durable_purge() {
+            return self.on_purged(job, tombstone);
+        }
         self.watchers.publish(job, seq, || executor.durable_end());
         if executor.is_idle() {
             self.settle_down(job);

@@ -70,7 +70,7 @@ impl Loop {
                 }
             }
         }
-        let stale = match self.at_hand(id) {
+        let stale = match self.commanded(id, &command) {
             Ok(executor) => {
                 let job = Arc::clone(&executor.job);
                 let refused = || self.shared.refuses(&job, &command).map(CommandError::Rejected);
@@ -119,6 +119,7 @@ impl Loop {
         cx: &Context,
     ) -> Result<Answer, StepError> {
         let executor = self.loaded(id)?;
+        let command = executor.complete(command);
         let events = step(executor.job_mut(), command, cx)?;
         executor.add(events.clone());
         Ok(Answer { events, snapshot: executor.snapshot(), replayed: false })
@@ -128,6 +129,7 @@ impl Loop {
     fn rehearse(&mut self, id: JobId, command: Command, cx: &Context) -> Result<Answer, StepError> {
         let engine = self.context(Origin::ENGINE);
         let executor = self.loaded(id)?;
+        let command = executor.complete(command);
         let mut copy = Job::clone(&executor.job);
         let mut events = Vec::new();
         if !executor.recovered {

@@ -22,6 +22,7 @@ use super::laws::BrokenLaw;
 use super::loads::Loads;
 use super::message::{Message, Reply};
 use super::pool::Pools;
+use super::purges::Purges;
 use super::registry::{KindInfo, Registry};
 use super::resting::Resting;
 use super::rows::Listing;
@@ -63,6 +64,7 @@ pub(super) struct Shared {
     pub(super) counters: Vec<Arc<Counters>>,
     pub(super) loads: Loads,
     pub(super) resting: Resting,
+    pub(super) purges: Purges,
     pub(super) inboxes: Arc<Vec<Inbox>>,
     pub(super) steplogs: StepLogs,
     /// Where attempts run, apart from the program's own runtime: a task that blocks its thread
@@ -230,12 +232,28 @@ impl Engine {
         JobHandle::new(self.clone(), job)
     }
 
-    /// Jobs older than `before`, the newest first.
+    /// Jobs older than `before`, the newest first, without those that were purged.
     pub async fn jobs(
         &self,
-        before: Option<JobId>,
+        mut before: Option<JobId>,
         limit: usize,
     ) -> Result<Vec<JobRow>, EngineError> {
+        let mut found = Vec::new();
+        while found.len() < limit {
+            let rows = self.rows(before, limit).await?;
+            let is_last = rows.len() < limit;
+            before = rows.last().map(|row| row.job);
+            let left = limit - found.len();
+            found.extend(rows.into_iter().filter(|row| row.purged.is_none()).take(left));
+            if is_last {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The same with those that were purged and that the views list still, or did.
+    async fn rows(&self, before: Option<JobId>, limit: usize) -> Result<Vec<JobRow>, EngineError> {
         let shared = &self.0.shared;
         let mut rows: BTreeMap<JobId, JobRow> = BTreeMap::new();
         for home in 0..shared.inboxes.len() {

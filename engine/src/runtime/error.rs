@@ -7,7 +7,7 @@ use annals_tasks_sdk::{BadName, JobId, PayloadError};
 
 use super::keys::Reused;
 use super::laws::BrokenLaw;
-use crate::job::Rejection;
+use crate::job::{Rejection, Tombstone};
 use crate::log::LogError;
 
 /// The engine cannot answer, whatever the question.
@@ -49,6 +49,14 @@ pub enum JobError {
     /// There is no such job.
     #[error("there is no job {0}")]
     NotFound(JobId),
+    /// It was purged: nothing else is known of it any more.
+    #[error("job {job} was purged by {}, and nothing is left of it", .tombstone.origin.name())]
+    Purged {
+        /// The job.
+        job: JobId,
+        /// What is known of it.
+        tombstone: Arc<Tombstone>,
+    },
     /// Its history cannot be followed; other jobs are not concerned.
     #[error("job {job} cannot be run: {why}")]
     Unreadable {

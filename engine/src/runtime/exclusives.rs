@@ -229,7 +229,7 @@ pub(super) fn recover(shared: &Shared, loops: &mut [Loop]) {
 impl Desk<'_> {
     /// Whether the job may start tasks: its key is free, or its own. Most have none.
     pub(super) fn has_its_turn(&mut self) -> bool {
-        let Some(own) = self.executor.job.exclusive() else { return true };
+        let Some(own) = self.executor.exclusive() else { return true };
         let since = own.since.filter(|_| self.executor.job.is_in_line());
         match (since, self.executor.turn) {
             (Some(since), Turn::Holds(held)) if held == since => return true,
@@ -262,7 +262,7 @@ impl Loop {
     pub(super) fn leave_line(&mut self, job: JobId) {
         let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return };
         executor.turn = Turn::Away;
-        if let Some(own) = executor.job.exclusive() {
+        if let Some(own) = executor.exclusive() {
             self.shared.leave_line(&own.key, job, None);
         }
         // It may have been opened again meanwhile; and where it has ended, it can be let go of.
@@ -271,7 +271,7 @@ impl Loop {
 
     /// Whether a job stands in line for its key: it is told when that is free.
     pub(super) fn is_in_line(&self, executor: &Executor) -> bool {
-        let (id, own) = (executor.job.id(), executor.job.exclusive());
+        let (id, own) = (executor.job.id(), executor.exclusive());
         own.is_some_and(|own| match executor.turn {
             Turn::Away | Turn::Holds(_) => false,
             Turn::InLine(_) => self.shared.exclusives.knows(id, own).is_some(),
@@ -281,7 +281,7 @@ impl Loop {
 
     /// Whether a job has been given its key and has not taken notice.
     pub(super) fn is_given_its_key(&self, executor: &Executor) -> bool {
-        let (id, own) = (executor.job.id(), executor.job.exclusive());
+        let (id, own) = (executor.job.id(), executor.exclusive());
         let place = own.and_then(|own| self.shared.exclusives.knows(id, own));
         matches!(executor.turn, Turn::InLine(_)) && place == Some(Place::First)
     }
@@ -289,7 +289,7 @@ impl Loop {
     /// Lets a job that is given up leave the line that it stands in. One that has begun keeps its
     /// key until the engine is started again: what it did is not known to be over.
     pub(super) fn abandon_line(&self, executor: &Executor) {
-        if let Some(own) = executor.job.exclusive()
+        if let Some(own) = executor.exclusive()
             && let Turn::InLine(since) = executor.turn
         {
             self.shared.leave_line(&own.key, executor.job.id(), Some(since));

@@ -13,8 +13,12 @@ use super::ids::JobMap;
 use super::laws::{BrokenLaw, Written};
 use super::message::{LiveCell, Snapshot};
 use super::pool::{Place, PoolId};
+use super::purges::Files;
 use super::registry::KindId;
-use crate::job::{Context, Event, Job, JobStatus, Recorded, Task, TaskNumber, begin};
+use crate::job::{
+    Command, Context, Event, Exclusive, Job, JobStatus, Recorded, Task, TaskNumber, Tombstone,
+    begin,
+};
 use crate::log::{CodecError, Draft, Head, JobRow, Row, Ticket};
 
 /// What drives one open job.
@@ -52,6 +56,10 @@ pub(super) struct Executor {
     pub(super) turn: Turn,
     /// The status under which it is counted; none before its submission is written.
     pub(super) counted: Option<JobStatus>,
+    /// The exclusive key of one that is purged, which it may have to give back.
+    left_key: Option<Box<Exclusive>>,
+    /// What there is of its files.
+    pub(super) files: Files,
 }
 
 /// Whether the present turn has touched a job.
@@ -117,6 +125,8 @@ impl Executor {
         let job: Arc<Job> = job.into();
         Self {
             durable_seq: head.seq,
+            left_key: None,
+            files: if job.purged().is_some() { Files::Left } else { Files::Kept },
             counted: (head.seq > 0).then(|| job.status()),
             written: if head.seq > 0 { Written::of(&job) } else { Written::nothing() },
             job,
@@ -134,6 +144,14 @@ impl Executor {
             touched: Touched::No,
             turn: Turn::default(),
         }
+    }
+
+    /// Of a job that was purged, as its row says.
+    pub(super) fn of_purged(row: &JobRow) -> Option<Self> {
+        let tombstone = row.purged.clone()?;
+        let mut executor = Self::new(Job::of_tombstone(row.job, tombstone), row.head);
+        executor.files = if row.active { Files::Left } else { Files::Gone };
+        Some(executor)
     }
 
     /// Begins a job. Whoever submits it does this, so that its loop need not.
@@ -167,7 +185,11 @@ impl Executor {
     /// Looks once more at the events of the turn, which are about to be written. After an error the
     /// job must not go on.
     pub(super) fn look_at_fresh(&mut self) -> Result<(), BrokenLaw> {
-        let tasks = self.job.tasks().len();
+        // What came before a purge is looked at when the job has no tasks any more.
+        let tasks = match self.job.purged() {
+            Some(tombstone) => tombstone.purged.tasks as usize,
+            None => self.job.tasks().len(),
+        };
         self.written.take_in((self.job.id(), tasks), self.head.seq, &self.fresh)
     }
 
@@ -179,8 +201,27 @@ impl Executor {
         let draft = self.draft.take();
         let mut draft = draft.unwrap_or_else(|| Draft::new(self.job.id(), &self.head));
         draft.push(&fresh[draft.events()..])?;
-        let (row, hash) = draft.finish(values);
+        let (mut row, hash) = draft.finish(values);
+        row.ends_values =
+            fresh.last().is_some_and(|last| matches!(last.event, Event::JobPurged(_)));
         Ok((fresh, row, hash))
+    }
+
+    /// A command with what the machine cannot know: a purge says which event is the last.
+    pub(super) fn complete(&mut self, command: Command) -> Command {
+        if !matches!(command, Command::Purge { .. }) {
+            return command;
+        }
+        self.encode_ahead();
+        if self.turn != Turn::Away {
+            self.left_key = self.job.exclusive().cloned().map(Box::new);
+        }
+        Command::Purge { head: self.draft.as_ref().map_or(self.head.hash, Draft::hash) }
+    }
+
+    /// The key that it shares with other jobs, also when it is purged and has to give it back.
+    pub(super) fn exclusive(&self) -> Option<&Exclusive> {
+        self.job.exclusive().or(self.left_key.as_deref())
     }
 
     /// The job to change. It is copied only while somebody holds a snapshot of it.
@@ -203,6 +244,12 @@ impl Executor {
             | Event::TaskSkipped { task, output: Some(_) } = &recorded.event
             {
                 self.unshown.push_back((recorded.seq, *task));
+            }
+            if let Event::JobPurged(_) = &recorded.event {
+                self.files = Files::Left;
+                self.values.clear();
+                self.outputs = None;
+                self.unshown.clear();
             }
         }
         if self.fresh.is_empty() {
@@ -248,7 +295,7 @@ impl Executor {
 
     /// Whether no other job may run now for the sake of an exclusive key. Most jobs have none.
     pub(super) fn holds_its_key(&self) -> bool {
-        self.job.exclusive().is_none_or(|own| match self.turn {
+        self.exclusive().is_none_or(|own| match self.turn {
             Turn::Holds(since) => own.since == Some(since),
             _ => false,
         })
@@ -278,8 +325,15 @@ impl Executor {
         ended.then(|| self.snapshot())
     }
 
+    /// What is left of it, once it is durable that it was purged.
+    pub(super) fn durable_purge(&self) -> Option<Arc<Tombstone>> {
+        self.job.purged().filter(|_| self.durable_seq == self.job.seq()).cloned()
+    }
+
     pub(super) fn row(&self) -> JobRow {
-        row(&self.job, self.head)
+        let mut row = row(&self.job, self.head);
+        row.active &= self.files != Files::Gone;
+        row
     }
 
     /// The row of a job that contradicted itself: what became of the state is not to be trusted.
@@ -295,6 +349,9 @@ impl Executor {
 
 /// The row that the views keep of a job.
 pub(super) fn row(job: &Job, head: Head) -> JobRow {
+    if let Some(tombstone) = job.purged() {
+        return JobRow::of_tombstone(job.id(), head, Arc::clone(tombstone));
+    }
     let (header, counts) = (job.header(), job.counts());
     JobRow {
         job: job.id(),
@@ -316,6 +373,7 @@ pub(super) fn row(job: &Job, head: Head) -> JobRow {
         completed_tasks: counts.completed,
         skipped_tasks: counts.skipped,
         error: job.error().map(|(error, _)| error.clone()),
+        purged: None,
     }
 }
 

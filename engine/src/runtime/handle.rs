@@ -73,12 +73,32 @@ impl JobHandle {
                 Claimed::Mine(claim) => Some(claim),
                 Claimed::Done(other) if other != job => return Err(CommandError::KeyReused),
                 Claimed::Done(_) => {
-                    let snapshot = self.snapshot().await?;
+                    let snapshot = match (self.snapshot().await, &command) {
+                        (Err(JobError::Purged { job, tombstone }), Command::Purge { .. }) => {
+                            Snapshot::at_rest(Arc::new(Job::of_tombstone(job, tombstone)))
+                        }
+                        (now, _) => now?,
+                    };
                     return Ok(Answer { events: Vec::new(), snapshot, replayed: true });
                 }
             },
         };
-        shared.ask(home, |reply| Message::Command { job, command, ask, claim, reply }).await?
+        let clears = matches!(command, Command::Purge { .. }) && !ask.dry_run;
+        let tell = |reply| Message::Command { job, command, ask, claim, reply };
+        let answer = shared.ask(home, tell).await??;
+        if clears {
+            // It is purged, whatever keeps its files from being removed now.
+            let _ = shared.ask(home, |reply| Message::WhenCleared { job, reply }).await;
+        }
+        Ok(answer)
+    }
+
+    /// Leaves nothing of the job, which must have ended, but a tombstone: the answer's job says
+    /// what that says. It is durable when this returns, and the job's work folder and step logs are
+    /// removed, or will be by the next start of the engine. Every reader is told
+    /// [`JobError::Purged`] from then on.
+    pub async fn purge(&self, ask: Ask) -> Result<Answer, CommandError> {
+        self.command(Command::PURGE, ask).await
     }
 
     /// Waits until the job's durable seq is greater than `after`, and gives it.

@@ -26,6 +26,9 @@ pub enum Law {
     /// No attempt starts when the run has ended, or its end is decided.
     #[error("nothing starts when a run has ended, was cancelled or is past its deadline")]
     NoLateStart,
+    /// What has ended is purged, and nothing comes behind that.
+    #[error("only what has ended is purged, and a purge is the last that happens")]
+    PurgeIsLast,
     /// A task succeeds once, however often its job is executed again.
     #[error("a task succeeds once")]
     OneSuccess,
@@ -39,11 +42,12 @@ pub enum Law {
 
 impl Law {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::NoGap,
         Self::TimeOrder,
         Self::OneEnd,
         Self::NoLateStart,
+        Self::PurgeIsLast,
         Self::OneSuccess,
         Self::OwnTask,
         Self::Legal,
@@ -56,6 +60,7 @@ impl Law {
             Self::TimeOrder => "time_order",
             Self::OneEnd => "one_end",
             Self::NoLateStart => "no_late_start",
+            Self::PurgeIsLast => "purge_is_last",
             Self::OneSuccess => "one_success",
             Self::OwnTask => "own_task",
             Self::Legal => "legal",
@@ -101,6 +106,8 @@ enum Run {
     Completed,
     Failed,
     Cancelled,
+    /// There is none any more.
+    Purged,
 }
 
 /// The tasks that have succeeded, a bit for each number.
@@ -121,6 +128,7 @@ impl Written {
     /// Of a job as its history, which is written, has made it.
     pub(super) fn of(job: &Job) -> Self {
         let run = match (job.status(), job.intent()) {
+            _ if job.purged().is_some() => Run::Purged,
             (JobStatus::Completed, _) => Run::Completed,
             (JobStatus::Failed, _) => Run::Failed,
             (JobStatus::Cancelled, _) => Run::Cancelled,
@@ -163,6 +171,8 @@ impl Written {
 
     fn follow(&mut self, event: &Event, tasks: usize) -> Result<(), Law> {
         match event {
+            _ if self.run == Run::Purged => Err(Law::PurgeIsLast),
+            Event::JobPurged(_) => self.vanish(),
             Event::AttemptStarted { .. } if self.run != Run::Open => Err(Law::NoLateStart),
             Event::TaskCompleted { task, .. } if task.0 == 0 || task.0 as usize > tasks => {
                 Err(Law::OwnTask)
@@ -175,7 +185,7 @@ impl Written {
             Event::JobCancelled => self.end(Run::Cancelled),
             Event::JobReopened { .. } => match self.run {
                 Run::Failed | Run::Cancelled => self.become_of(Run::Open),
-                Run::Open | Run::Ending | Run::Completed => Err(Law::OneEnd),
+                Run::Open | Run::Ending | Run::Completed | Run::Purged => Err(Law::OneEnd),
             },
             _ => Ok(()),
         }
@@ -185,14 +195,24 @@ impl Written {
     fn begin_to_end(&mut self) -> Result<(), Law> {
         match self.run {
             Run::Open => self.become_of(Run::Ending),
-            Run::Ending | Run::Completed | Run::Failed | Run::Cancelled => Err(Law::OneEnd),
+            Run::Ending | Run::Completed | Run::Failed | Run::Cancelled | Run::Purged => {
+                Err(Law::OneEnd)
+            }
         }
     }
 
     fn end(&mut self, end: Run) -> Result<(), Law> {
         match self.run {
             Run::Open | Run::Ending => self.become_of(end),
-            Run::Completed | Run::Failed | Run::Cancelled => Err(Law::OneEnd),
+            Run::Completed | Run::Failed | Run::Cancelled | Run::Purged => Err(Law::OneEnd),
+        }
+    }
+
+    /// The job goes, if it has ended.
+    fn vanish(&mut self) -> Result<(), Law> {
+        match self.run {
+            Run::Completed | Run::Failed | Run::Cancelled => self.become_of(Run::Purged),
+            Run::Open | Run::Ending | Run::Purged => Err(Law::PurgeIsLast),
         }
     }
 

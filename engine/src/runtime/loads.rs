@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use annals_tasks_sdk::JobId;
 
 use super::error::{EngineError, JobError};
+use super::executor::Executor;
 use super::inbox::Inbox;
 use super::message::Message;
 use super::{panics, recovery};
-use crate::job::Job;
 use crate::log::{Head, LogReader};
 
 /// So many jobs are read at a time.
@@ -25,7 +25,7 @@ pub(super) struct Load {
 }
 
 /// What became of a load.
-pub(super) type Found = Result<(Arc<Job>, Head), JobError>;
+pub(super) type Found = Result<Box<Executor>, JobError>;
 
 /// The way to the threads. How much waits is bounded by those who send: a loop asks for a job
 /// once, for a request that holds a permit, or for one of few jobs whose time has come.
@@ -102,13 +102,17 @@ impl Loader {
 }
 
 fn read(reader: &dyn LogReader, load: &Load) -> Found {
-    let head = load.head.map_or_else(|| viewed_head(reader, load.job), Ok)?;
-    let job = recovery::load(reader, load.job, head)?;
-    Ok((Arc::new(job), head))
-}
-
-/// Where the history of a job stands that the loop has nothing of.
-fn viewed_head(reader: &dyn LogReader, job: JobId) -> Result<Head, JobError> {
-    let row = reader.job_row(job).map_err(EngineError::from)?;
-    row.map(|row| row.head).ok_or(JobError::NotFound(job))
+    let job = load.job;
+    let head = if let Some(head) = load.head {
+        head
+    } else {
+        // The loop has nothing of it.
+        let row = reader.job_row(job).map_err(EngineError::from)?;
+        let row = row.ok_or(JobError::NotFound(job))?;
+        if let Some(purged) = Executor::of_purged(&row) {
+            return Ok(Box::new(purged));
+        }
+        row.head
+    };
+    Ok(Box::new(Executor::new(recovery::load(reader, job, head)?, head)))
 }

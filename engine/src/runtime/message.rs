@@ -14,6 +14,7 @@ use super::keys::Claim;
 use super::loads::Found;
 use super::lookout::Lack;
 use super::pool::Waiter;
+use super::purges::Files;
 use super::rows::Listing;
 use crate::job::{Command, IdempotencyKey, Job, Origin};
 use crate::job::{Recorded, Report, TaskNumber};
@@ -199,6 +200,16 @@ pub(super) enum Message {
     Loaded {
         job: JobId,
         found: Found,
+    },
+    /// What has become of the files of a job that was purged.
+    Cleared {
+        job: JobId,
+        files: Files,
+    },
+    /// Somebody waits until it is known what has become of them.
+    WhenCleared {
+        job: JobId,
+        reply: Reply<()>,
     },
     Granted(Waiter),
     /// A job may have been given its exclusive key.

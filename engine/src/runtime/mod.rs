@@ -37,6 +37,7 @@ pub(crate) mod panics;
 mod plans;
 mod pool;
 mod pool_setup;
+mod purges;
 mod questions;
 mod reading;
 mod recovery;

@@ -1,6 +1,7 @@
 //! Reading what has happened: the history of a job, and the whole log.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use annals_tasks_sdk::JobId;
@@ -9,7 +10,7 @@ use super::engine::Engine;
 use super::error::{EngineError, JobError};
 use super::handle::JobHandle;
 use super::message::Message;
-use crate::job::Recorded;
+use crate::job::{Event, Recorded};
 use crate::log::{Damage, LogError, LogReader, PageLimit, Position, ReadRow, history_page};
 
 /// An event with its place in the log.
@@ -42,16 +43,26 @@ impl JobHandle {
             let reader = &*reading.reader;
             // What no loop knows of has ended, or never was. If it has gone on meanwhile, then
             // the views tell of that or do not: either is its history at some time since.
-            let viewed = || Ok::<_, LogError>(reader.job_row(job)?.map(|row| row.head.row));
-            let Some(head) = head.map_or_else(viewed, |head| Ok(Some(head)))? else {
-                return Ok(None);
+            let head = match head.map_or_else(|| viewed(reader, job), |head| Ok(Ok(head)))? {
+                Ok(head) => head,
+                Err(error) => return Ok(Err(error)),
             };
-            history_page(reader, &reading.waypoints, (job, head), after, limit).map(Some)
+            history_page(reader, &reading.waypoints, (job, head), after, limit).map(Ok)
         };
-        let rows = shared.read(read).await?.ok_or(JobError::NotFound(job))?;
+        let rows = shared.read(read).await??;
         let events = rows.into_iter().flat_map(logged);
         Ok(events.filter(|logged| logged.recorded.seq > after).take(limit.events).collect())
     }
+}
+
+/// Where the history of a job stands that no loop knows of.
+fn viewed(reader: &dyn LogReader, job: JobId) -> Result<Result<Position, JobError>, LogError> {
+    let row = reader.job_row(job)?;
+    Ok(match row.as_ref().map(|row| (row.head.row, row.purged.clone())) {
+        None => Err(JobError::NotFound(job)),
+        Some((_, Some(tombstone))) => Err(JobError::Purged { job, tombstone }),
+        Some((head, None)) => Ok(head),
+    })
 }
 
 /// A part of the log.
@@ -68,10 +79,14 @@ pub struct LogPage {
 impl Engine {
     /// Events of all jobs with a position greater than `after`, the oldest first, as far as the
     /// limits allow. It ends where it begins only where there is no event behind. Rows that are
-    /// damaged are passed over, and are told.
+    /// damaged are passed over, and are told. Of jobs that were purged only that is told.
     pub async fn events(&self, after: Position, limit: PageLimit) -> Result<LogPage, EngineError> {
-        let reader = self.reader();
-        let read = move || log_page(&*reader, after, limit);
+        let shared = Arc::clone(&self.0.shared);
+        let read = move || {
+            let mut page = log_page(&*shared.reader, after, limit)?;
+            leave_out_purged(&mut page.rows, |job| shared.is_purged(job))?;
+            Ok(page)
+        };
         let Passage { damage, rows, mut upto } = self.0.shared.read(read).await?;
         let events = rows.into_iter().flat_map(|row| {
             let job = row.job;
@@ -120,6 +135,24 @@ fn logged(row: ReadRow) -> impl Iterator<Item = Logged> {
         .collect();
     let events = row.events.into_iter().zip(places);
     events.map(|(recorded, (position, hash))| Logged { position, hash, recorded })
+}
+
+/// Leaves nothing of jobs that were purged but the events that say so.
+fn leave_out_purged(
+    rows: &mut [ReadRow],
+    is_purged: impl Fn(JobId) -> Result<bool, LogError>,
+) -> Result<(), LogError> {
+    let mut known = BTreeMap::new();
+    for row in rows {
+        let purged = match known.entry(row.job) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => *new.insert(is_purged(row.job)?),
+        };
+        if purged {
+            row.events.retain(|recorded| matches!(recorded.event, Event::JobPurged(_)));
+        }
+    }
+    Ok(())
 }
 
 /// Rows that are read at a time: they are small as a rule.

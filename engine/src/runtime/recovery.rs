@@ -1,6 +1,7 @@
 //! Recovery: what the log says is folded into jobs again.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use annals_tasks_sdk::{JobId, Timestamp};
 
@@ -9,7 +10,7 @@ use super::executor::{Entries, Entry, Executor, Parked, row};
 use super::ids::JobMap;
 use super::keys::key_row;
 use super::startup::{Startup, Told};
-use crate::job::{Illegal, Job, JobStatus};
+use crate::job::{Illegal, Job, JobStatus, Tombstone};
 use crate::log::{
     Damage, Head, Hour, JobRow, KeyRow, LogError, LogReader, Position, ReadRow, history,
 };
@@ -109,7 +110,9 @@ pub(super) fn recover(
         if tail.jobs.contains_key(&id) || found.broken.contains_key(&id) {
             continue;
         }
-        if viewed.active {
+        if let Some(purged) = Executor::of_purged(&viewed) {
+            found.open.insert(id, Entry::Loaded(Box::new(purged)));
+        } else if viewed.active {
             match read(reader, id, viewed.head)? {
                 Ok(job) => {
                     let executor = Executor::new(job, viewed.head);
@@ -129,7 +132,8 @@ pub(super) fn recover(
     }
     for (id, (job, head)) in tail.jobs {
         found.rows.push(row(&job, head));
-        if !job.status().is_ended() {
+        // The files of one that was purged may still be there.
+        if !job.status().is_ended() || job.purged().is_some() {
             found.open.insert(id, Entry::Loaded(Box::new(Executor::new(job, head))));
         }
     }
@@ -193,7 +197,10 @@ impl Tail {
         }
         // If it cannot be known whose history has a hole, then no job may go on: it could be
         // one of those whose last events are missing.
-        let unknown = |(job, _): &(JobId, Damage)| !tail.broken.contains_key(job);
+        let is_purged =
+            |id: &JobId| tail.jobs.get(id).is_some_and(|(job, _)| job.purged().is_some());
+        let unknown =
+            |(job, _): &(JobId, Damage)| !tail.broken.contains_key(job) && !is_purged(job);
         match tail.strange.iter().position(unknown) {
             Some(place) => Err(LogError::Damaged(Box::new(tail.strange.swap_remove(place).1))),
             None => Ok(tail),
@@ -238,6 +245,14 @@ fn take_in(
     broken: &mut JobMap<Broken>,
 ) -> Result<(), LogError> {
     let id = row.job;
+    // Whatever became of the history before it, there is nothing to be followed any more.
+    if let Some(tombstone) = row.events.last().and_then(Tombstone::of)
+        && row.unknown.is_empty()
+    {
+        broken.remove(&id);
+        tail.insert(id, (Job::of_tombstone(id, Arc::new(tombstone)), row.after));
+        return Ok(());
+    }
     if let Some(broken) = broken.get_mut(&id) {
         if let Some(known) = &mut broken.row {
             known.head = row.after;
@@ -315,5 +330,6 @@ pub(super) fn unknown(job: JobId, created: Timestamp) -> JobRow {
         completed_tasks: 0,
         skipped_tasks: 0,
         error: None,
+        purged: None,
     }
 }

@@ -4,6 +4,7 @@
 //! comes for the job after it, until the job has been read. Meanwhile the job stands still,
 //! since only its loop moves it; and no other job waits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_tasks_sdk::{JobId, Timestamp};
@@ -12,7 +13,9 @@ use super::error::JobError;
 use super::executor::{Entry, Executor, Parked};
 use super::loads::{Found, Load};
 use super::message::Message;
+use super::purges::Files;
 use super::turn::Loop;
+use crate::job::Tombstone;
 use crate::log::Head;
 
 /// When the log could not be read, it is tried again after this time.
@@ -43,6 +46,15 @@ impl Loop {
 
     /// The executor of a job that is at hand.
     pub(super) fn at_hand(&mut self, id: JobId) -> Result<&mut Executor, JobError> {
+        let executor = self.at_hand_or_purged(id)?;
+        match executor.job.purged().cloned() {
+            Some(tombstone) => Err(JobError::Purged { job: id, tombstone }),
+            None => Ok(executor),
+        }
+    }
+
+    /// The same, also of one that was purged.
+    pub(super) fn at_hand_or_purged(&mut self, id: JobId) -> Result<&mut Executor, JobError> {
         if let Some(why) = self.broken.get(&id) {
             return Err(JobError::Unreadable { job: id, why: why.clone() });
         }
@@ -59,15 +71,17 @@ impl Loop {
         {
             return true;
         }
-        let rested = self.shared.resting.take(id);
-        rested.map(|(job, head)| self.take_up(Executor::new(job, head))).is_some()
+        let rested = self.shared.resting.take(id).map(|(job, head)| Executor::new(job, head));
+        // Of what was purged the row says all.
+        let found = rested.or_else(|| self.rows.get(id).and_then(Executor::of_purged));
+        found.map(|executor| self.take_up(Box::new(executor))).is_some()
     }
 
-    fn take_up(&mut self, mut executor: Executor) {
+    fn take_up(&mut self, mut executor: Box<Executor>) {
         let id = executor.job.id();
         // What is parked or has ended had nothing alive.
         executor.recovered = self.shared.settings.dispatches;
-        self.entries.insert(id, Entry::Loaded(Box::new(executor)));
+        self.entries.insert(id, Entry::Loaded(executor));
         self.loaded += 1;
         // Where nothing else keeps it, the end of the turn lets go of it again.
         self.touch(id);
@@ -97,10 +111,20 @@ impl Loop {
         if let Some(why) = self.broken.get(&id) {
             return Err(JobError::Unreadable { job: id, why: why.clone() });
         }
-        Ok(match self.entries.get(&id) {
-            Some(Entry::Loaded(executor)) => Some(executor.head),
-            _ => self.head_not_loaded(id),
-        })
+        let purged = |tombstone: &Arc<Tombstone>| {
+            let tombstone = Arc::clone(tombstone);
+            JobError::Purged { job: id, tombstone }
+        };
+        match self.entries.get(&id) {
+            Some(Entry::Loaded(executor)) => {
+                executor.job.purged().map_or(Ok(Some(executor.head)), |by| Err(purged(by)))
+            }
+            Some(Entry::Parked(Parked { head, .. })) => Ok(Some(*head)),
+            None => match self.rows.get(id) {
+                Some(row) => row.purged.as_ref().map_or(Ok(Some(row.head)), |by| Err(purged(by))),
+                None => Ok(None),
+            },
+        }
     }
 
     /// A job has been read, or could not be: what waited for it goes on.
@@ -112,8 +136,8 @@ impl Loop {
             None => found,
         };
         match found {
-            Ok((job, head)) => {
-                self.take_up(Executor::new(job, head));
+            Ok(executor) => {
+                self.take_up(executor);
                 for message in waiting {
                     self.handle(message);
                 }
@@ -168,7 +192,7 @@ impl Loop {
                     self.break_job(id, why.clone());
                 }
             }
-            JobError::NotFound(_) => {}
+            JobError::NotFound(_) | JobError::Purged { .. } => {}
         }
     }
 
@@ -184,6 +208,11 @@ impl Loop {
         let Some(Entry::Loaded(executor)) = self.entries.get(&id) else { return };
         if executor.ticket > self.durable || !executor.is_idle() {
             return;
+        }
+        match executor.files {
+            Files::Left => return self.clear(id),
+            Files::Going => return,
+            Files::Kept | Files::Gone | Files::Stuck => {}
         }
         let ended = executor.job.status().is_ended();
         let waits = !executor.job.is_active() && self.loaded > self.shared.settings.resident;
@@ -201,6 +230,9 @@ impl Loop {
         } else {
             self.entries.insert(id, Entry::Parked(Parked { head, status: executor.job.status() }));
         }
-        self.shared.resting.put(executor.job, head);
+        // Of one that was purged its row says all.
+        if executor.job.purged().is_none() {
+            self.shared.resting.put(executor.job, head);
+        }
     }
 }

@@ -17,6 +17,7 @@ use super::loads::{Loader, Loads};
 use super::message::Message;
 use super::pool::Pools;
 use super::pool_setup::Pool;
+use super::purges::Purges;
 use super::recovery::{Broken, Recovered, recover};
 use super::resting::Resting;
 use super::startup::Startup;
@@ -154,6 +155,7 @@ impl Builder {
             views: Progress::new(self.views_every),
             loads,
             resting: Resting::new(self.resting_bytes),
+            purges: Purges::new(self.dir.join("work")),
             keys,
             clock: self.clock,
             counters: inboxes.iter().map(|_| Arc::new(Counters::default())).collect(),
@@ -273,6 +275,9 @@ fn spread(shared: &Arc<Shared>, recovered: Recovered) -> Vec<Loop> {
         loops[shared.home_of(key.job)].keys.push(key);
     }
     for row in recovered.rows {
+        if row.purged.is_some() {
+            shared.purges.note(row.job, row.head.row, || shared.reader.viewed());
+        }
         loops[shared.home_of(row.job)].rows.keep(row);
     }
     for (job, Broken { why, row }) in recovered.broken {

@@ -77,7 +77,11 @@ impl Engine {
 
     /// Submits a job. It is durable when this returns.
     pub async fn submit_plan(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
-        let (job, _) = self.begin(submission, Shows::Acceptance).await?;
+        let (job, begun) = self.begin(submission, Shows::Acceptance).await?;
+        if let Begun::Before = begun {
+            // It may have been purged since.
+            job.snapshot().await?;
+        }
         Ok(job)
     }
 

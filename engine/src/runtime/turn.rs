@@ -98,6 +98,8 @@ pub(super) struct Loop {
     /// ...and how many of them are.
     pub(super) due_loads: usize,
     pub(super) watchers: Watchers,
+    /// Who waits until the files of purged jobs are gone.
+    pub(super) clearing: JobMap<Vec<Reply<()>>>,
     pub(super) lookout: Lookout,
     /// Attempts whose job was given up while they ran.
     pub(super) orphans: Vec<(JobId, Running)>,
@@ -144,6 +146,7 @@ impl Loop {
             overdue: VecDeque::new(),
             due_loads: 0,
             watchers: Watchers::default(),
+            clearing: JobMap::default(),
             lookout: Lookout::new(now),
             orphans: Vec::new(),
             live: 0,
@@ -237,6 +240,8 @@ impl Loop {
                 self.on_checkpoint(job, task, attempt, &value, reply);
             }
             Message::Loaded { job, found } => self.on_loaded(job, found),
+            Message::Cleared { job, files } => self.on_cleared(job, files),
+            Message::WhenCleared { job, reply } => self.when_cleared(job, reply),
             Message::Granted(waiter) => self.granted.push_back(waiter),
             Message::Turn { job } => self.touch(job),
             Message::Durable(Durable::UpTo(ticket)) => self.durable = ticket,
@@ -415,6 +420,7 @@ impl Loop {
         self.overdue.clear();
         self.due_loads = 0;
         self.watchers = Watchers::default();
+        self.clearing.clear();
         // Attempts whose start did not become durable never come to life.
         self.live = self.orphans.len();
         for entry in self.entries.values() {

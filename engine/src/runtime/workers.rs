@@ -63,6 +63,14 @@ impl Workers {
         own.iter().find(|(id, _)| *id == pool).map(|(_, threads)| threads)
     }
 
+    /// Has work done that may block, and that nobody waits for.
+    pub(super) fn aside(&self, work: impl FnOnce() + Send + 'static) {
+        match self {
+            Self::Threads(Threads { all, .. }) => drop(all.spawn_blocking(work)),
+            Self::Hands(hands) => hands.block(Box::new(work)),
+        }
+    }
+
     /// Does what may block where that is allowed.
     pub(super) async fn blocking<T: Send + 'static>(
         &self,

@@ -265,6 +265,7 @@ fn view(job: JobId, head: Head) -> JobRow {
         completed_tasks: 0,
         skipped_tasks: 0,
         error: None,
+        purged: None,
     }
 }
 

@@ -17,6 +17,7 @@ fn history(column: Column) -> &'static str {
         Column::Completed => "execute; start a; done a; skip b; skip c",
         Column::Failed => "execute; start a; done a; start b; fail b",
         Column::Cancelled => "execute; start a; done a; start b; cancel; stopped b",
+        Column::Purged => "execute; start a; done a; start b; fail b; purge",
     }
 }
 
@@ -27,19 +28,25 @@ fn commands(row: usize) -> Vec<Command> {
         1 => [PauseMode::Drain, PauseMode::Interrupt].map(|mode| Command::Pause { mode }).into(),
         2 => vec![Command::Resume],
         3 => vec![Command::Cancel],
-        4 => vec![Command::Skip { task: Some(id("c")), output: None, cascade: false }],
-        5 => vec![Command::Remove { task: id("c"), cascade: false }],
-        6 => vec![command("insert z"), command("insert z after c"), command("insert z before c")],
-        7 => vec![command("move c last"), command("move c after b")],
-        8 => vec![command(r#"edit c {"title":"C"}"#), command(r#"edit c {"title":"C"} reset"#)],
+        4 => vec![Command::PURGE],
+        5 => vec![Command::Skip { task: Some(id("c")), output: None, cascade: false }],
+        6 => vec![Command::Remove { task: id("c"), cascade: false }],
+        7 => vec![command("insert z"), command("insert z after c"), command("insert z before c")],
+        8 => vec![command("move c last"), command("move c after b")],
+        9 => vec![command(r#"edit c {"title":"C"}"#), command(r#"edit c {"title":"C"} reset"#)],
         // Of the table's jobs it is this task that runs, or failed, or was stopped.
         _ => vec![command("retry b")],
     }
 }
 
+/// The code with which a command is refused because of where a job stands.
+pub(crate) fn refused_by(column: Column) -> &'static str {
+    if column == Column::Purged { "purged" } else { "not_in_this_status" }
+}
+
 fn job(column: Column) -> Job {
     let job = World::new("@manual a b c").given(history(column)).job;
-    assert_eq!(Column::of(job.status(), job.intent()), column);
+    assert_eq!(Column::of(&job), column);
     job
 }
 
@@ -52,7 +59,7 @@ fn every_command_in_every_status_answers_as_the_table_says() {
                 let what = format!("{command:?} while {column:?}");
                 match (cells[column as usize], decide(&job, command, &at(0))) {
                     (No, Err(refusal)) => {
-                        assert_eq!(refusal.code, "not_in_this_status", "{what}");
+                        assert_eq!(refusal.code, refused_by(column), "{what}");
                         assert_eq!(refusal.status, job.status());
                         assert!(!refusal.allowed.contains(name), "{what}: {refusal:?}");
                     }
@@ -132,6 +139,12 @@ fn the_cells_lead_to_the_right_events() {
         (Column::Cancelled, "execute", "JobReopened"),
         (Column::Cancelled, "skip", "TaskSkipped b"),
         (Column::Cancelled, "remove c", "TaskRemoved c"),
+        (Column::Paused, "purge", "refused: not_in_this_status"),
+        (Column::Completed, "purge", "JobPurged"),
+        (Column::Failed, "purge", "JobPurged"),
+        (Column::Cancelled, "purge", "JobPurged"),
+        (Column::Purged, "purge", ""),
+        (Column::Purged, "skip nobody", "refused: purged"),
     ];
     for (column, command, then) in table {
         crate::dsl::check("@manual a b c", history(column), command, then);

@@ -18,7 +18,7 @@ const MOST_TASKS: usize = 18;
 impl Walk {
     pub(crate) fn command(&mut self) -> Command {
         let cascade = self.rng.u8(..4) == 0;
-        match self.rng.u8(..19) {
+        match self.rng.u8(..20) {
             0 | 1 => Command::Execute { paused: self.rng.u8(..3) == 0 },
             2 => Command::Pause { mode: PauseMode::Drain },
             3 => Command::Pause { mode: PauseMode::Interrupt },
@@ -33,6 +33,7 @@ impl Walk {
             13 => self.insert(),
             14 => Command::Move { task: id(&self.any_name()), place: self.any_place() },
             15 | 16 => self.edit(),
+            17 => Command::Purge { head: [self.rng.u8(..); 32] },
             _ => Command::Retry { task: id(&self.any_name()) },
         }
     }
@@ -145,8 +146,12 @@ impl Walk {
         Payload::trusted(&self.rng.u8(..).to_string())
     }
 
-    /// From wherever it stands, a job that is let go on, and whose tasks succeed, ends.
+    /// From wherever it stands, a job that is let go on, and whose tasks succeed, ends. One that
+    /// was purged has.
     pub(crate) fn must_end(&mut self) {
+        if self.oracle.purged {
+            return;
+        }
         let bound = 20 + self.oracle.tasks.len() * 4;
         for _ in 0..bound {
             let now = Timestamp::from_millis(self.now);

@@ -128,6 +128,7 @@ fn asked(line: &str) -> Option<Command> {
         "interrupt" => Command::Pause { mode: PauseMode::Interrupt },
         "resume" => Command::Resume,
         "cancel" => Command::Cancel,
+        "purge" => Command::Purge { head: [9; 32] },
         "skip" => Command::Skip { task: name.map(id), output, cascade },
         "remove" => Command::Remove { task: id(name?), cascade },
         "insert" => {

@@ -21,6 +21,8 @@ mod losses;
 mod oracle;
 mod plans;
 mod published;
+mod purge;
+mod purged;
 mod reach;
 mod replan;
 mod small;

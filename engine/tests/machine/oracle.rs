@@ -22,12 +22,13 @@ pub(crate) struct Oracle {
     /// What the failure that is being reported asks for, which no event says.
     pub(crate) asked: Asked,
     pub(crate) started: bool,
+    pub(crate) purged: bool,
     /// When the deadline of the run passes...
     pub(crate) until: Option<i64>,
     /// ...or what is left of it, while it stands still.
     pub(crate) rest: Option<i64>,
     pub(crate) seq: u64,
-    time: i64,
+    pub(crate) time: i64,
     /// Whether a command begins with the event.
     leads: bool,
     settled: Vec<bool>,
@@ -53,6 +54,7 @@ impl Oracle {
             intent,
             asked,
             started,
+            purged: false,
             until,
             rest,
             seq,

@@ -22,7 +22,7 @@ const fn state(name: &'static str, plan: &'static str, history: &'static str) ->
 }
 
 /// The states of a job, of tasks `a`, `b` and `c` in a chain.
-const JOBS: [State; 13] = [
+const JOBS: [State; 14] = [
     state("pending", "@manual a b c", ""),
     state("running, an attempt is alive", "a b c", "start a"),
     state("running, nothing is alive", "a*3 b c", "start a; fail a"),
@@ -36,16 +36,18 @@ const JOBS: [State; 13] = [
     state("failed", "a b c", "start a; fail a"),
     state("cancelled", "a b c", "start a; cancel; stopped a"),
     state("cancelled before its start", "@manual a b c", "cancel"),
+    state("purged", "a b c", "start a; fail a; purge"),
 ];
 
 /// The commands to a job, as people and the short language of these tests say them.
-const OF_JOBS: [(&str, &str); 7] = [
+const OF_JOBS: [(&str, &str); 8] = [
     ("execute", "execute"),
     ("execute, held (`paused: true`)", "execute held"),
     ("pause", "pause"),
     ("pause, `mode: interrupt`", "interrupt"),
     ("resume", "resume"),
     ("cancel", "cancel"),
+    ("purge", "purge"),
     ("insert a task behind the others", "insert z"),
 ];
 
@@ -165,6 +167,7 @@ fn names(events: &[Recorded]) -> String {
 
 fn stands(job: &Job) -> String {
     match job.intent() {
+        _ if job.purged().is_some() => "purged".to_owned(),
         Some(intent) => format!("{} (to {intent})", job.status()),
         None => job.status().to_string(),
     }
@@ -201,6 +204,11 @@ events that a fork of each job from its task `b` begins with.
 fn forks(text: &mut String) {
     for state in &JOBS {
         let job = World::new(state.plan).given(state.history).job;
+        if job.purged().is_some() {
+            let refused = made(&job, &ForkFrom::Task(id("b")), Vec::new()).unwrap_err();
+            writeln!(text, "| {} | refused, `{refused}` | |", state.name).unwrap();
+            continue;
+        }
         let (fork, history) = made(&job, &ForkFrom::Task(id("b")), Vec::new()).unwrap();
         let tasks = fork.tasks().map(|(_, task)| format!("`{}` {}", task.spec.id, task.status()));
         let (tasks, status) = (tasks.collect::<Vec<_>>().join(", "), fork.status());
@@ -239,7 +247,7 @@ fn the_page_of_commands_is_that_of_the_machine() {
 fn the_page_leaves_no_state_of_a_job_out() {
     let of = |state: &State| {
         let job = World::new(state.plan).given(state.history).job;
-        Column::of(job.status(), job.intent())
+        Column::of(&job)
     };
     for column in Column::ALL {
         assert!(JOBS.iter().any(|state| of(state) == column), "{column:?}");

@@ -110,7 +110,8 @@ fn shape(walk: &Walk) -> String {
     let order = &oracle.order;
     // A removed task keeps what it needed, wherever others stand then.
     let needs: Vec<_> = (0..oracle.tasks.len()).map(|at| oracle.needs(at)).collect();
-    let job = format!("{status:?} {intent:?} {started} {deadline:?}");
+    let purged = oracle.purged;
+    let job = format!("{status:?} {intent:?} {started} {deadline:?} {purged}");
     format!("{job} {stops:?} {tasks:?} {order:?} {needs:?}")
 }
 

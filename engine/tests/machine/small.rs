@@ -57,6 +57,7 @@ pub(crate) fn asked(tasks: usize) -> Vec<Input> {
         Command::Pause { mode: PauseMode::Interrupt },
         Command::Resume,
         Command::Cancel,
+        Command::PURGE,
         skip(None),
         Command::Skip { task: Some(id(&name(0))), output: Some(Payload::NULL), cascade: false },
     ];

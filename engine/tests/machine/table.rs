@@ -1,6 +1,6 @@
 //! Every command in every status: what the machine answers, in one table.
 
-use annals_engine::job::{Command, Intent, JobStatus};
+use annals_engine::job::{Command, Intent, Job, JobStatus};
 
 /// Where a job stands, as the columns of the table have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,10 +13,11 @@ pub(crate) enum Column {
     Completed,
     Failed,
     Cancelled,
+    Purged,
 }
 
 impl Column {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Pending,
         Self::Running,
         Self::Pausing,
@@ -25,10 +26,12 @@ impl Column {
         Self::Completed,
         Self::Failed,
         Self::Cancelled,
+        Self::Purged,
     ];
 
-    pub(crate) fn of(status: JobStatus, intent: Option<Intent>) -> Self {
-        match (status, intent) {
+    pub(crate) fn of(job: &Job) -> Self {
+        match (job.status(), job.intent()) {
+            _ if job.purged().is_some() => Self::Purged,
             (_, Some(Intent::Pause)) => Self::Pausing,
             (_, Some(Intent::Cancel | Intent::Fail)) => Self::Cancelling,
             (JobStatus::Pending, None) => Self::Pending,
@@ -57,17 +60,18 @@ pub(crate) enum Cell {
 use Cell::{Acts, Free, Idle, No};
 
 /// The commands without arguments, and the edits, by the columns of [`Column::ALL`].
-pub(crate) const TABLE: [(&str, [Cell; 8]); 10] = [
-    ("execute", [Acts, Idle, No, No, No, Idle, Acts, Acts]),
-    ("pause", [Acts, Acts, Free, Idle, No, No, No, No]),
-    ("resume", [Idle, Idle, Acts, Acts, No, No, No, No]),
-    ("cancel", [Acts, Acts, Acts, Acts, Idle, No, Acts, Idle]),
-    ("skip", [Free, Free, Free, Free, No, No, Free, Free]),
-    ("remove", [Free, Free, Free, Free, No, No, Free, Free]),
-    ("insert", [Free, Free, Free, Free, No, No, Free, Free]),
-    ("move", [Free, Free, Free, Free, No, No, Free, Free]),
-    ("edit", [Free, Free, Free, Free, No, No, Free, Free]),
-    ("retry", [No, Free, Free, Free, No, No, Free, Free]),
+pub(crate) const TABLE: [(&str, [Cell; 9]); 11] = [
+    ("execute", [Acts, Idle, No, No, No, Idle, Acts, Acts, No]),
+    ("pause", [Acts, Acts, Free, Idle, No, No, No, No, No]),
+    ("resume", [Idle, Idle, Acts, Acts, No, No, No, No, No]),
+    ("cancel", [Acts, Acts, Acts, Acts, Idle, No, Acts, Idle, No]),
+    ("purge", [No, No, No, No, No, Acts, Acts, Acts, Idle]),
+    ("skip", [Free, Free, Free, Free, No, No, Free, Free, No]),
+    ("remove", [Free, Free, Free, Free, No, No, Free, Free, No]),
+    ("insert", [Free, Free, Free, Free, No, No, Free, Free, No]),
+    ("move", [Free, Free, Free, Free, No, No, Free, Free, No]),
+    ("edit", [Free, Free, Free, Free, No, No, Free, Free, No]),
+    ("retry", [No, Free, Free, Free, No, No, Free, Free, No]),
 ];
 
 /// The cell of a command.
@@ -82,12 +86,13 @@ pub(crate) fn row(command: &Command) -> usize {
         Command::Pause { .. } => 1,
         Command::Resume => 2,
         Command::Cancel => 3,
-        Command::Skip { .. } => 4,
-        Command::Remove { .. } => 5,
-        Command::Insert { .. } => 6,
-        Command::Move { .. } => 7,
-        Command::Edit { .. } => 8,
-        Command::Retry { .. } => 9,
+        Command::Purge { .. } => 4,
+        Command::Skip { .. } => 5,
+        Command::Remove { .. } => 6,
+        Command::Insert { .. } => 7,
+        Command::Move { .. } => 8,
+        Command::Edit { .. } => 9,
+        Command::Retry { .. } => 10,
         other => panic!("{other:?} has no row"),
     }
 }

@@ -41,6 +41,7 @@ use annals_tasks_sdk::plan::Limits;
 use annals_tasks_sdk::{JobId, Timestamp};
 use fastrand::Rng;
 
+use crate::answers::refused_by;
 use crate::asked::Asked;
 use crate::compare;
 use crate::dsl::{id, replay};
@@ -48,6 +49,7 @@ use crate::edits::Edit;
 use crate::forks;
 use crate::oracle::Oracle;
 use crate::plans::{Draft, draft, name};
+use crate::purged;
 use crate::table::{Cell, Column, TABLE, cell, row};
 use crate::wanted::Change;
 
@@ -67,6 +69,7 @@ const WORDS: &[&str] = &[
     "JobCompleted",
     "JobFailed",
     "JobCancelled",
+    "JobPurged",
     "AttemptStarted",
     "AttemptFailed",
     "AttemptTimedOut",
@@ -90,6 +93,7 @@ const WORDS: &[&str] = &[
     "crash_loop",
     "missing_output",
     "not_in_this_status",
+    "purged",
     "which_task",
     "no_such_task",
     "task_is_live",
@@ -185,6 +189,9 @@ impl Walk {
             if self.live.status() == JobStatus::Completed && self.rng.u8(..6) == 0 {
                 break;
             }
+            if self.oracle.purged && self.rng.u8(..8) == 0 {
+                break;
+            }
         }
         self.must_end();
         assert_eq!(replay(&self.history), self.live, "replay of the whole equals live");
@@ -235,7 +242,10 @@ impl Walk {
     /// Forks the job as it stands from one of its tasks, or as it stood at one of its events.
     fn fork(&mut self) {
         let task = self.rng.bool().then(|| self.rng.usize(..self.oracle.tasks.len()));
-        let made = if let Some(at) = task {
+        let made = if self.oracle.purged {
+            let from = ForkFrom::Seq(self.live.seq());
+            forks::made(&self.live, &from, Vec::new()).map(|(_, history)| history)
+        } else if let Some(at) = task {
             forks::check(&self.live, &ForkFrom::Task(id(&name(at))))
         } else {
             let seq = self.rng.usize(..self.history.len()) + 1;
@@ -255,7 +265,7 @@ impl Walk {
     /// Gives the machine a command or a report, and checks all that must hold of what follows.
     pub(crate) fn give(&mut self, input: Input) -> Result<Vec<Recorded>, Rejection> {
         self.commands += 1;
-        let column = Column::of(self.live.status(), self.live.intent());
+        let column = Column::of(&self.live);
         let command = match &input {
             Input::Command(command) => Some(command),
             Input::Report(_) => None,
@@ -276,7 +286,7 @@ impl Walk {
         match (cell, &answer) {
             (Some(Cell::Acts), Ok(events)) => assert!(!events.is_empty(), "{told}"),
             (Some(Cell::Idle), Ok(events)) => assert!(events.is_empty(), "{told}"),
-            (Some(Cell::No), Err(refusal)) => assert_eq!(refusal.code, "not_in_this_status"),
+            (Some(Cell::No), Err(refusal)) => assert_eq!(refusal.code, refused_by(column)),
             (Some(Cell::Free) | None, _) => {}
             (cell, answer) => panic!("{told} while {column:?}: {cell:?}, but {answer:?}"),
         }
@@ -304,6 +314,10 @@ impl Walk {
         let events = answer.as_deref().unwrap_or_default();
         for event in events {
             self.replayed.evolve(event).unwrap();
+            if let Event::JobPurged(_) = event.event {
+                purged::take_in(&self.replayed, &mut self.oracle, event);
+                continue;
+            }
             self.oracle.take_in(event);
             compare::after_event(&self.replayed, &self.oracle, self.now);
             if changes_needs(&event.event) {
@@ -314,6 +328,9 @@ impl Walk {
         self.history.extend_from_slice(events);
         self.revision += u64::from(of_command && !events.is_empty());
         assert_eq!(self.live, self.replayed, "replay equals live, and a refusal changes nothing");
+        if self.oracle.purged {
+            return purged::is_over(&self.live);
+        }
         assert_eq!(self.live.revision(), self.revision);
         compare::after_command(&self.live, &self.oracle, self.now);
     }

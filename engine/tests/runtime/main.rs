@@ -19,6 +19,7 @@ mod leftovers;
 mod limits;
 mod panics;
 mod pools;
+mod purge;
 mod races;
 mod reading;
 mod residency;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use annals_engine::Submission;
-use annals_engine::job::Origin;
+use annals_engine::job::{Job, Origin};
 use annals_tasks_sdk::JobId;
 use fastrand::Rng;
 
@@ -50,6 +50,11 @@ impl Client {
     }
 }
 
+/// How many tasks a job has, or had.
+fn tasks_of(job: &Job) -> usize {
+    job.purged().map_or(job.tasks().len(), |tombstone| tombstone.purged.tasks as usize)
+}
+
 impl World {
     /// Has a client ask for something.
     pub(crate) fn ask(&mut self, client: usize) {
@@ -93,7 +98,7 @@ impl World {
             20 if known.len() < 2 * self.profile.jobs => {
                 let (seq, len) = {
                     let job = &self.witness.jobs[&job].job;
-                    (job.seq(), job.tasks().len())
+                    (job.seq(), tasks_of(job))
                 };
                 let from = if self.rng.bool() {
                     From::Task(self.rng.usize(..len))
@@ -104,7 +109,7 @@ impl World {
                 // A task that is put in has the next number of those that there were then.
                 let len = match from {
                     From::Task(_) => len,
-                    From::Seq(seq) => self.witness.jobs[&job].at(seq).tasks().len(),
+                    From::Seq(seq) => tasks_of(&self.witness.jobs[&job].at(seq)),
                 };
                 let edit = edits.then(|| Wish::any_edit(&mut self.rng, len));
                 Request::Fork { job, from, edit, key }
@@ -113,7 +118,7 @@ impl World {
                 let dry_run = self.rng.u8(..12) == 0;
                 let (seq, len) = {
                     let job = &self.witness.jobs[&job].job;
-                    (job.seq(), job.tasks().len())
+                    (job.seq(), tasks_of(job))
                 };
                 let seq = (self.rng.u8(..8) == 0).then_some(seq);
                 let on = On { key: key.filter(|_| !dry_run), seq, dry_run };

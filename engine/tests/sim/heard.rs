@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use annals_engine::job::{Job, Recorded};
+use annals_engine::job::{Event, Job, Recorded, Tombstone};
 use annals_engine::log::JobRow;
 use annals_engine::runtime::{
     Accepted, Answer, CommandError, ForkError, Forked, LogPage, Logged, SubmitError,
@@ -47,6 +47,9 @@ impl Heard {
             assert!(around.ails, "{request:?}: {error}");
             return;
         }
+        if let Some((job, tombstone)) = reply.purged() {
+            return self.told_of_purge(request, job, tombstone, around);
+        }
         match (request, reply) {
             (Request::Submit { key, .. }, Reply::Accepted(reply)) => match reply {
                 Ok(accepted) => self.accepted(request, *key, &accepted, around),
@@ -77,14 +80,16 @@ impl Heard {
                 Err(error) => panic!("{request:?}: {error}"),
             },
             (Request::Snapshot(job), Reply::Shown(Ok(snapshot))) => {
+                assert!(snapshot.job.purged().is_none(), "a purged job is shown");
                 self.shown(*job, &snapshot.job, around);
             }
             (Request::Ended(job), Reply::Ended(Ok(snapshot))) => {
-                assert!(snapshot.job.status().is_ended());
+                assert!(snapshot.job.status().is_ended() && snapshot.job.purged().is_none());
                 self.shown(*job, &snapshot.job, around);
             }
             (Request::Changed(job, after), Reply::Changed(Ok(seq))) => {
                 assert!(seq > *after && seq <= around.witness.jobs[job].job.seq());
+                around.may_be_read(*job);
             }
             (Request::History(job), Reply::Read(Ok(logged))) => self.read(*job, &logged, around),
             (Request::List { known }, Reply::Listed(Ok(rows))) => {
@@ -99,6 +104,31 @@ impl Heard {
                 | Reply::Read(Err(error)),
             ) => panic!("{request:?}: {error}"),
             _ => panic!("{request:?} has another answer"),
+        }
+    }
+
+    /// That a job was purged is told when that is durable, to whoever asks for it by its id or by a
+    /// key, and but for one command.
+    fn told_of_purge(
+        &mut self,
+        request: &Request,
+        id: JobId,
+        tombstone: &Tombstone,
+        around: &Hearing<'_>,
+    ) {
+        let known = &around.witness.jobs[&id].job;
+        assert_eq!(known.purged().map(|left| &**left), Some(tombstone), "{request:?}");
+        self.is_fresh(id, tombstone.seq(), around);
+        match request {
+            Request::Submit { key, .. } => self.stands_for(*key, request, id),
+            Request::Command { job, wish, .. } => {
+                assert!(*job == id && !matches!(wish, Wish::Purge), "{request:?}");
+                let cell = (row(&wish.command()), Column::Purged);
+                *self.cells.entry(cell).or_default() += 1;
+            }
+            // The origin was, or the fork that was made before by the key.
+            Request::Fork { key, job, .. } if *job != id => self.stands_for(*key, request, id),
+            _ => {}
         }
     }
 
@@ -158,10 +188,13 @@ impl Heard {
         for row in rows {
             let known = around.witness.jobs[&row.job].at(row.head.seq);
             assert_eq!((row.status, row.intent), (known.status(), known.intent()));
+            assert!(row.purged.is_none(), "a purged job is listed");
             self.is_fresh(row.job, row.head.seq, around);
         }
         let listed: BTreeSet<JobId> = rows.iter().map(|row| row.job).collect();
-        let missing = self.jobs[..known].iter().find(|job| !listed.contains(job));
+        let purged = |job: &&JobId| around.witness.jobs[job].job.purged().is_some();
+        let mut missing = self.jobs[..known].iter().filter(|job| !listed.contains(job));
+        let missing = missing.find(|job| !purged(job));
         assert_eq!(missing, None, "a job is in no list");
     }
 
@@ -199,7 +232,7 @@ impl Heard {
             Some(first) => known.at(first.seq - 1),
             None => (*answer.snapshot.job).clone(),
         };
-        let column = Column::of(before.status(), before.intent());
+        let column = Column::of(&before);
         let command = wish.command();
         match cell(&command, column) {
             Cell::Acts => assert!(!answer.events.is_empty(), "{command:?} while {column:?}"),
@@ -223,7 +256,7 @@ impl Heard {
             let some = columns.clone().any(|column| cell(&command, column) == Cell::No);
             assert!(some, "{command:?} is refused in no status");
         }
-        let column = Column::of(job.status(), job.intent());
+        let column = Column::of(job);
         *self.cells.entry((row(&command), column)).or_default() += 1;
     }
 
@@ -243,14 +276,40 @@ impl Heard {
     }
 }
 
-/// A page of the log has every event behind its beginning, in order.
+impl Hearing<'_> {
+    /// Nothing but that it was purged is told of a job for which somebody knew that before he
+    /// asked.
+    fn may_be_read(&self, job: JobId) {
+        let seen = self.seen.get(&job).copied().unwrap_or(0);
+        let purged = self.witness.jobs[&job].job.purged();
+        let known = purged.is_some_and(|tombstone| tombstone.seq() <= seen);
+        assert!(!known, "job {job} is read after its purge");
+    }
+}
+
+/// A page of the log has every event behind its beginning, in order; but of jobs that were purged
+/// it may have only that, and it has only that of those of which somebody knew so before.
 fn paged(after: u64, page: &LogPage, around: &Hearing<'_>) {
     let mut next = after + 1;
     for (job, logged) in &page.events {
         let at = usize::try_from(logged.recorded.seq - 1).expect("small");
         assert_eq!(around.witness.jobs[job].history.get(at), Some(&logged.recorded));
-        assert_eq!(logged.position.0, next, "a hole in a page of the log");
-        next += 1;
+        left_out(next..logged.position.0, around);
+        next = logged.position.0 + 1;
+        if !matches!(logged.recorded.event, Event::JobPurged(_)) {
+            around.may_be_read(*job);
+        }
     }
-    assert_eq!(page.upto.0 + 1, next, "where the page ends");
+    left_out(next..page.upto.0 + 1, around);
+    assert!(page.upto.0 + 1 >= next, "where the page ends");
+}
+
+/// These positions are of jobs that were purged.
+fn left_out(positions: std::ops::Range<u64>, around: &Hearing<'_>) {
+    for position in positions {
+        let job = &around.witness.jobs[&around.witness.owner(position)].job;
+        let is_it = |tombstone: &Tombstone| around.witness.is_purge(position, tombstone);
+        let purged = job.purged().is_some_and(|tombstone| !is_it(tombstone));
+        assert!(purged, "a hole in a page of the log, at {position}");
+    }
 }

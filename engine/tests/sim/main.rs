@@ -29,6 +29,7 @@
 //! | an attempt runs once, recorded before, alone, from the last checkpoint | `tasks.rs` |
 //! | its recorded output is what it gave; it does not time out early | `witness.rs` |
 //! | no task begins after its cancel was acknowledged | `heard.rs` |
+//! | behind the answer to a purge nobody is told anything else of the job | `heard.rs` |
 //! | once the faults stop, every job that is not held ends in its time | `limits.rs` |
 //! | in the end lists and counts agree with the log, and its audit finds nothing | `world.rs` |
 #![forbid(unsafe_code)]
@@ -68,6 +69,8 @@ mod oracle;
 #[path = "../machine/plans.rs"]
 mod plans;
 mod profile;
+#[path = "../machine/purged.rs"]
+mod purged;
 mod request;
 mod run;
 mod schedules;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use annals_engine::job::{Command, ForkFrom, IdempotencyKey, Origin, PauseMode};
+use annals_engine::job::{Command, ForkFrom, IdempotencyKey, Origin, PauseMode, Tombstone};
 use annals_engine::log::{JobRow, PageLimit, Position};
 use annals_engine::runtime::{
     Accepted, Answer, CommandError, EngineError, Fork, ForkError, Forked, JobError, LogPage,
@@ -112,13 +112,15 @@ pub(crate) enum Wish {
     Retry {
         task: usize,
     },
+    Purge,
 }
 
 impl Wish {
     /// For a job of so many tasks.
     pub(crate) fn any(rng: &mut Rng, len: usize) -> Self {
         let (task, cascade, seed) = (rng.usize(..=len), rng.u8(..4) == 0, rng.u64(..));
-        match rng.u8(..20) {
+        match rng.u8(..21) {
+            20 => Self::Purge,
             0 | 1 => Self::Execute { held: rng.u8(..3) == 0 },
             2 => Self::Pause { interrupt: false },
             3 => Self::Pause { interrupt: true },
@@ -168,6 +170,7 @@ impl Wish {
             }
             Self::Edit { task, seed } => edit(task, &mut Rng::with_seed(seed)),
             Self::Retry { task } => Command::Retry { task: id(&name(task)) },
+            Self::Purge => Command::PURGE,
         }
     }
 }
@@ -220,6 +223,23 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
+    /// Which job it says was purged, instead of an answer.
+    pub(crate) fn purged(&self) -> Option<(JobId, &Tombstone)> {
+        match self {
+            Self::Accepted(Err(SubmitError::Job(error)))
+            | Self::Forked(Err(ForkError::Command(CommandError::Job(error))))
+            | Self::Answered(Err(CommandError::Job(error)))
+            | Self::Shown(Err(error))
+            | Self::Changed(Err(error))
+            | Self::Ended(Err(error))
+            | Self::Read(Err(error)) => match error {
+                JobError::Purged { job, tombstone } => Some((*job, tombstone)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Why the engine could not answer at all.
     pub(crate) fn engine_error(&self) -> Option<&EngineError> {
         match self {

@@ -46,6 +46,7 @@ const WORDS: &[&str] = &[
     "JobFailed",
     "JobForked",
     "JobPaused",
+    "JobPurged",
     "JobReopened",
     "JobResumed",
     "JobStarted",

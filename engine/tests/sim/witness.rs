@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use annals_engine::job::{Event, Failure, IdempotencyKey, Job, JobStatus, Recorded};
+use annals_engine::job::{Event, Failure, IdempotencyKey, Job, JobStatus, Recorded, Tombstone};
 use annals_engine::log::{LogReader, Position, ReadRow};
 use annals_tasks_sdk::JobId;
 
@@ -13,6 +13,7 @@ use crate::compare;
 use crate::copied;
 use crate::jobs::{Made, number_of};
 use crate::oracle::Oracle;
+use crate::purged;
 use crate::tasks::{Call, Ledger, Name};
 
 /// A job as the log tells it.
@@ -29,6 +30,8 @@ pub(crate) struct Witness {
     /// What each idempotency key was used for.
     keys: HashMap<IdempotencyKey, JobId>,
     next: Position,
+    /// The job and the seq of each event, by its position.
+    owners: Vec<(JobId, u64)>,
     ledger: Arc<Ledger>,
     clock: Arc<SimClock>,
     pub(crate) events: u64,
@@ -68,7 +71,18 @@ impl Witness {
     pub(crate) fn new(ledger: Arc<Ledger>, clock: Arc<SimClock>) -> Self {
         let (jobs, keys, next) = (BTreeMap::new(), HashMap::new(), Position(1));
         let (words, fresh) = (BTreeMap::new(), Vec::new());
-        Self { jobs, keys, next, ledger, clock, events: 0, words, fresh }
+        let owners = Vec::new();
+        Self { jobs, keys, next, owners, ledger, clock, events: 0, words, fresh }
+    }
+
+    /// The job whose event has this position.
+    pub(crate) fn owner(&self, position: u64) -> JobId {
+        self.owners[usize::try_from(position - 1).expect("small")].0
+    }
+
+    /// Whether the event at this position is the one that purged its job.
+    pub(crate) fn is_purge(&self, position: u64, tombstone: &Tombstone) -> bool {
+        self.owners[usize::try_from(position - 1).expect("small")].1 == tombstone.seq()
     }
 
     /// Up to where the log has been read.
@@ -117,6 +131,7 @@ impl Witness {
         self.write_down(row);
         for event in &row.events {
             self.events += 1;
+            self.owners.push((row.job, event.seq));
             self.take_in_key(row.job, event);
             self.take_in_output(row.job, event);
             let known = match self.jobs.entry(row.job) {
@@ -131,6 +146,11 @@ impl Witness {
                     free.insert(Known { job, history: Vec::new(), oracle })
                 }
             };
+            if let Event::JobPurged(_) = &event.event {
+                purged::take_in(&known.job, &mut known.oracle, event);
+                known.history.push(event.clone());
+                continue;
+            }
             took_its_time(&known.job, event, &self.ledger, self.clock.passed());
             known.oracle.take_in(event);
             known.history.push(event.clone());
@@ -140,8 +160,11 @@ impl Witness {
             self.check_fork(row, (*origin, *seq));
         }
         let known = self.jobs.get(&row.job).expect("it has events");
-        compare::after_command(&known.job, &known.oracle, known.job.time().as_millis());
         assert_eq!(row.after.seq, known.job.seq());
+        if known.oracle.purged {
+            return purged::is_over(&known.job);
+        }
+        compare::after_command(&known.job, &known.oracle, known.job.time().as_millis());
     }
 
     /// A fork begins with what its origin had done, and is all there at once.

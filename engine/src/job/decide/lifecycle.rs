@@ -1,4 +1,4 @@
-//! Execute, pause, resume and cancel.
+//! Execute, pause, resume, cancel and purge.
 
 use super::refuse;
 use crate::job::event::{Event, PauseMode};
@@ -69,5 +69,19 @@ pub(super) fn cancel(job: &Job) -> Result<Vec<Event>, Rejection> {
         }
         (_, Some(Intent::Cancel | Intent::Fail)) | (JobStatus::Cancelled, None) => Ok(Vec::new()),
         _ => Err(refuse(job, "cancel", ": nothing of it is left to stop")),
+    }
+}
+
+pub(super) fn purge(job: &Job, head: [u8; 32]) -> Result<Vec<Event>, Rejection> {
+    match (job.status, job.intent) {
+        (JobStatus::Completed | JobStatus::Failed | JobStatus::Cancelled, None) => {
+            Ok(vec![Event::JobPurged(job.leaves(head))])
+        }
+        (_, Some(Intent::Cancel | Intent::Fail)) => {
+            Err(refuse(job, "purge", ": wait until that is over"))
+        }
+        (JobStatus::Pending | JobStatus::Running | JobStatus::Paused, _) | (_, Some(_)) => {
+            Err(refuse(job, "purge", ": only one that has ended is purged, so cancel it first"))
+        }
     }
 }

@@ -28,16 +28,22 @@ use super::status::{Intent, JobStatus};
 pub fn decide(job: &Job, input: impl Into<Input>, cx: &Context) -> Result<Vec<Event>, Rejection> {
     match input.into() {
         Input::Command(command) => obey(job, command, cx),
+        Input::Report(_) if job.purged().is_some() => Ok(Vec::new()),
         Input::Report(report) => Ok(report::report(job, report, cx)),
     }
 }
 
 fn obey(job: &Job, command: Command, cx: &Context) -> Result<Vec<Event>, Rejection> {
+    if let Some(tombstone) = job.purged() {
+        let again = matches!(command, Command::Purge { .. });
+        return if again { Ok(Vec::new()) } else { Err(job.is_purged(tombstone)) };
+    }
     match command {
         Command::Execute { paused } => lifecycle::execute(job, paused),
         Command::Pause { mode } => lifecycle::pause(job, mode),
         Command::Resume => lifecycle::resume(job),
         Command::Cancel => lifecycle::cancel(job),
+        Command::Purge { head } => lifecycle::purge(job, head),
         Command::Retry { task } => again::retry(job, &task, cx.now),
         edit => obey_edit(job, edit),
     }
@@ -169,8 +175,10 @@ fn allowed(job: &Job) -> Vec<&'static str> {
         (_, Some(Intent::Pause)) | (JobStatus::Paused, None) => {
             (&["pause", "resume", "cancel"], &EDITS)
         }
-        (JobStatus::Completed, None) => (&["execute"], &[]),
-        (JobStatus::Failed | JobStatus::Cancelled, None) => (&["execute", "cancel"], &EDITS),
+        (JobStatus::Completed, None) => (&["execute", "purge"], &[]),
+        (JobStatus::Failed | JobStatus::Cancelled, None) => {
+            (&["execute", "cancel", "purge"], &EDITS)
+        }
     };
     [words, edits].concat()
 }

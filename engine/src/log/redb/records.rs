@@ -416,17 +416,21 @@ fn put_rows(transaction: &WriteTransaction, rows: &[Row]) -> Result<(), Trouble>
 }
 
 fn put_values(transaction: &WriteTransaction, rows: &[Row]) -> Result<(), Trouble> {
-    if rows.iter().all(|row| row.values.is_empty()) {
+    if rows.iter().all(|row| row.values.is_empty() && !row.ends_values) {
         return Ok(());
     }
     let mut table = transaction.open_table(VALUES)?;
     let mut sealed = Vec::new();
     for row in rows {
+        let job = row.job.as_u128();
+        if row.ends_values {
+            table.retain_in((job, 0)..=(job, u32::MAX), |_, _| false)?;
+        }
         for (task, value) in &row.values {
             sealed.clear();
             sealed.extend_from_slice(blake3::hash(value).as_bytes());
             sealed.extend_from_slice(value);
-            table.insert((row.job.as_u128(), *task), sealed.as_slice())?;
+            table.insert((job, *task), sealed.as_slice())?;
         }
     }
     Ok(())

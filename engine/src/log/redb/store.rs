@@ -276,6 +276,10 @@ impl LogReader for Store {
         self.records.value(job, task, digest)
     }
 
+    fn is_purged(&self, job: JobId) -> Result<bool, LogError> {
+        self.views.is_purged(job)
+    }
+
     fn job_row(&self, job: JobId) -> Result<Option<JobRow>, LogError> {
         self.views.row(job)
     }

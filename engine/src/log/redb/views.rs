@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use ::redb::{ReadOnlyTable, ReadableTableMetadata, TableDefinition};
+use ::redb::{ReadOnlyTable, ReadableTableMetadata, TableDefinition, TableError};
 use ::redb::{ReadTransaction, ReadableDatabase, ReadableTable};
 use annals_tasks_sdk::JobId;
 
@@ -14,7 +14,8 @@ use super::file::{self, Notice, Notify, Trouble, damaged, guard, io_error};
 use super::keys;
 use super::mark::Mark;
 use super::seal::{seal, unseal};
-use crate::log::{Hour, JobRow, KeyRow, LogError, Position, ViewsUpdate, codec, v1::JobRowV1};
+use crate::log::v1::{JobRowV1, TombstoneV1};
+use crate::log::{Hour, JobRow, KeyRow, LogError, Position, ViewsUpdate, codec};
 
 /// Their mark, and how far the records went when the store was closed.
 const VIEWED: TableDefinition<'_, u8, &[u8]> = TableDefinition::new("viewed");
@@ -24,7 +25,10 @@ const END: u8 = 1;
 /// The row of each job.
 const JOBS: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("jobs");
 
-/// The jobs that have not ended.
+/// The row of each job that was purged. A file that is older than purges has no such table.
+const PURGED: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("purged");
+
+/// The jobs that have not ended, or were purged and may have left files.
 const OPEN: TableDefinition<'_, u128, ()> = TableDefinition::new("open");
 
 pub(super) struct Views {
@@ -44,6 +48,7 @@ pub(super) fn create(volume: &Volume, path: &Path) -> Result<(), LogError> {
     file::create(volume, path, |transaction| {
         transaction.open_table(VIEWED)?.insert(MARK, Mark::default().seal().as_slice())?;
         transaction.open_table(JOBS)?;
+        transaction.open_table(PURGED)?;
         transaction.open_table(OPEN)?;
         Ok(())
     })
@@ -129,14 +134,20 @@ impl Views {
             transaction.set_quick_repair(true);
             {
                 let mut jobs = transaction.open_table(JOBS)?;
+                let mut purged = transaction.open_table(PURGED)?;
                 let mut open = transaction.open_table(OPEN)?;
                 for row in sorted {
                     let id = row.job.as_u128();
-                    jobs.insert(id, encode(row)?.as_slice())?;
-                    if row.status.is_ended() {
-                        open.remove(id)?;
+                    if row.purged.is_some() {
+                        jobs.remove(id)?;
+                        purged.insert(id, encode(row)?.as_slice())?;
                     } else {
+                        jobs.insert(id, encode(row)?.as_slice())?;
+                    }
+                    if row.is_open() {
                         open.insert(id, ())?;
+                    } else {
+                        open.remove(id)?;
                     }
                 }
                 let mut viewed = transaction.open_table(VIEWED)?;
@@ -184,10 +195,17 @@ impl Views {
 
     pub(super) fn row(&self, job: JobId) -> Result<Option<JobRow>, LogError> {
         self.read(|transaction| {
-            let jobs = transaction.open_table(JOBS)?;
-            let row = jobs.get(job.as_u128())?;
-            Ok(row.map(|bytes| decode(job.as_u128(), bytes.value(), &self.path)).transpose()?)
+            let (id, jobs) = (job.as_u128(), transaction.open_table(JOBS)?);
+            match jobs.get(id)? {
+                Some(bytes) => Ok(Some(decode(id, bytes.value(), &self.path)?)),
+                None => purged_row(transaction, id, &self.path),
+            }
         })
+    }
+
+    /// Looks at nothing else: readers of the whole log ask this of every job.
+    pub(super) fn is_purged(&self, job: JobId) -> Result<bool, LogError> {
+        self.read(|transaction| Ok(purged_row(transaction, job.as_u128(), &self.path)?.is_some()))
     }
 
     pub(super) fn rows(
@@ -263,8 +281,12 @@ fn open_rows(
     let mut rows = Vec::new();
     for entry in transaction.open_table(OPEN)?.iter()? {
         let id = entry?.0.value();
-        match jobs.get(id)? {
-            Some(bytes) => rows.push(decode(id, bytes.value(), path)?),
+        let row = match jobs.get(id)? {
+            Some(bytes) => Some(decode(id, bytes.value(), path)?),
+            None => purged_row(transaction, id, path)?,
+        };
+        match row {
+            Some(row) => rows.push(row),
             None => damaged(path, "a job that has not ended has no row")?,
         }
     }
@@ -275,6 +297,24 @@ fn open_rows(
         )?;
     }
     Ok(rows)
+}
+
+/// The row of a job that was purged.
+fn purged_row(
+    transaction: &ReadTransaction,
+    id: u128,
+    path: &Path,
+) -> Result<Option<JobRow>, Trouble> {
+    let purged = match transaction.open_table(PURGED) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+        other => other?,
+    };
+    let Some(sealed) = purged.get(id)? else { return Ok(None) };
+    let bytes = unseal(!id, sealed.value());
+    match bytes.and_then(|bytes| codec::read::<TombstoneV1<'_>>(bytes).ok()) {
+        Some(row) => Ok(Some(row.into())),
+        None => Ok(damaged(path, format!("the row of job {} is damaged", JobId::from_u128(id)))?),
+    }
 }
 
 fn exists(volume: &Volume, path: &Path) -> Result<bool, LogError> {
@@ -306,13 +346,15 @@ fn set_aside(volume: &Volume, path: &Path, detail: &str, notify: &Notify) -> Res
 }
 
 fn encode(row: &JobRow) -> Result<Vec<u8>, Trouble> {
-    let mut bytes = Vec::with_capacity(256);
-    codec::write(&mut bytes, &JobRowV1::from(row)).map_err(|source| LogError::Codec {
-        file: None,
-        position: row.head.row,
-        source,
-    })?;
-    Ok(seal(row.job.as_u128(), &bytes))
+    let (id, mut bytes) = (row.job.as_u128(), Vec::with_capacity(256));
+    // One is not taken for the other: they are sealed for different places.
+    let (place, written) = match &row.purged {
+        Some(tombstone) => (!id, codec::write(&mut bytes, &TombstoneV1::of(row, tombstone))),
+        None => (id, codec::write(&mut bytes, &JobRowV1::from(row))),
+    };
+    let position = row.head.row;
+    written.map_err(|source| LogError::Codec { file: None, position, source })?;
+    Ok(seal(place, &bytes))
 }
 
 fn decode(id: u128, sealed: &[u8], path: &Path) -> Result<JobRow, LogError> {

@@ -167,7 +167,7 @@ fn an_event_that_this_build_does_not_know_is_still_listed() {
         // The rest of the log knows how to live with it.
         let disk = MemoryDisk::new();
         let (job, position, bytes) = (read.job, read.position, newer_row(number, version));
-        let row = Row { job, position, events: 1, bytes, values: Vec::new() };
+        let row = Row { job, position, events: 1, bytes, values: Vec::new(), ends_values: false };
         disk.open().append(&[row]).unwrap();
         let found = verify(&disk).unwrap();
         assert_eq!((found.events, found.unknown, found.damage), (1, 1, Vec::new()));
@@ -195,4 +195,9 @@ fn a_row_of_the_views_comes_back_as_it_was() {
     let mut bytes = Vec::new();
     codec::write(&mut bytes, &v1::JobRowV1::from(&row)).unwrap();
     assert_eq!(JobRow::from(codec::read::<v1::JobRowV1<'_>>(&bytes).unwrap()), row);
+    let row = samples::purged_row();
+    let tombstone = row.purged.as_deref().unwrap();
+    bytes.clear();
+    codec::write(&mut bytes, &v1::TombstoneV1::of(&row, tombstone)).unwrap();
+    assert_eq!(JobRow::from(codec::read::<v1::TombstoneV1<'_>>(&bytes).unwrap()), row);
 }

@@ -11,7 +11,7 @@ use super::{Job, fill, small, viewing};
 use crate::job::{Event, JobStatus, TaskNumber};
 use crate::log::redb::{Options, RedbLog};
 use crate::log::{
-    Damage, EventLog, Fault, LogError, LogReader, MemoryDisk, PageLimit, Position, ReadRow,
+    Damage, EventLog, Fault, JobRow, LogError, LogReader, MemoryDisk, PageLimit, Position, ReadRow,
     Waypoints, digest, history, history_page, verify,
 };
 
@@ -154,6 +154,61 @@ fn the_last_value_of_a_task_is_kept() {
         assert_eq!(reader.value(job.id, 3, &digest(b"other")).unwrap(), None);
         assert_eq!(verify(&*reader).unwrap().values, 1);
         log.close().unwrap();
+    });
+}
+
+#[test]
+fn the_values_of_a_job_go_when_a_row_says_so() {
+    everywhere(|place| {
+        let mut log = place.open();
+        let (mut purged, mut other) = (Job::new(1), Job::new(2));
+        let values = |text: &'static [u8]| vec![(1, Arc::from(text)), (u32::MAX, Arc::from(text))];
+        log.append(&[purged.row_with(1, &[small(1)], values(b"one"))]).unwrap();
+        log.append(&[other.row_with(2, &[small(1)], values(b"two"))]).unwrap();
+        let mut last = purged.row(3, &[small(2)]);
+        last.ends_values = true;
+        log.append(&[last]).unwrap();
+        drop(log);
+        let log = place.open();
+        let value = |id, task, text: &[u8]| log.reader().value(id, task, &digest(text)).unwrap();
+        for task in [1, u32::MAX] {
+            assert_eq!(value(purged.id, task, b"one"), None);
+            assert_eq!(value(other.id, task, b"two").as_deref(), Some(&b"two"[..]));
+        }
+    });
+}
+
+#[test]
+fn what_was_purged_is_in_no_list_and_is_known_all_the_same() {
+    everywhere(|place| {
+        let mut log = place.open();
+        let jobs: Vec<Job> = (1..=3).map(|id| fill(&mut *log, id, id_range(id))).collect();
+        let rows: Vec<_> = jobs.iter().map(|job| job.view(JobStatus::Completed)).collect();
+        log.checkpoint(&viewing(&rows, Position(5))).unwrap();
+        let mut purged = JobRow { job: jobs[1].id, ..samples::purged_row() };
+        log.checkpoint(&viewing(std::slice::from_ref(&purged), Position(6))).unwrap();
+        let known = |log: &dyn EventLog, purged: &JobRow, open: &[JobRow]| {
+            let reader = log.reader();
+            let list = [rows[2].clone(), rows[0].clone()];
+            assert_eq!(reader.job_rows(None, 10).unwrap(), list);
+            assert_eq!(reader.job_rows(None, 1).unwrap(), list[..1]);
+            assert_eq!(reader.job_row(purged.job).unwrap().as_ref(), Some(purged));
+            assert_eq!(
+                [1, 2, 3, 4].map(|id| reader.is_purged(JobId::from_u128(id)).unwrap()),
+                [false, true, false, false]
+            );
+            // Files may be left of it, or not.
+            assert_eq!(reader.open_rows().unwrap(), open);
+        };
+        known(&*log, &purged, &[purged.clone()]);
+        drop(log);
+        let mut log = place.open();
+        known(&*log, &purged, &[purged.clone()]);
+        purged.active = false;
+        log.checkpoint(&viewing(std::slice::from_ref(&purged), Position(6))).unwrap();
+        known(&*log, &purged, &[]);
+        drop(log);
+        known(&*place.open(), &purged, &[]);
     });
 }
 

@@ -1,5 +1,6 @@
 //! One or more samples of every event that the log can hold.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_tasks_sdk::plan::{
@@ -8,8 +9,8 @@ use annals_tasks_sdk::plan::{
 use annals_tasks_sdk::{Exit, JobId, KindName, Payload, TaskId, Timestamp};
 
 use crate::job::{
-    AttemptEnd, Event, Failure, ForkedFrom, Intent, JobStatus, LogSize, PauseMode, Submitted,
-    TaskNumber, ValueDigest, Wait,
+    AttemptEnd, Event, Failure, ForkedFrom, Intent, JobStatus, LogSize, Origin, PauseMode, Purged,
+    Submitted, TaskNumber, Tombstone, ValueDigest, Wait,
 };
 use crate::log::{Head, JobRow, Position};
 
@@ -126,7 +127,15 @@ fn job_events() -> Vec<Event> {
         forked(None, 0),
         forked(Some(TASK), 70_000),
         Event::DeadlinePassed { error: failure() },
+        purged(JobStatus::Completed),
+        purged(JobStatus::Failed),
+        purged(JobStatus::Cancelled),
     ]
+}
+
+fn purged(status: JobStatus) -> Event {
+    let head = std::array::from_fn(|at| u8::try_from(at).unwrap());
+    Event::JobPurged(Purged { status, events: 70_000, tasks: 300, attempts: 3, head })
 }
 
 fn attempt_events() -> Vec<Event> {
@@ -198,5 +207,16 @@ pub(super) fn job_row() -> JobRow {
         completed_tasks: 2,
         skipped_tasks: 1,
         error: Some(failure()),
+        purged: None,
     }
+}
+
+/// A row of the views of a job that was purged, in which nothing is left out.
+pub(super) fn purged_row() -> JobRow {
+    let Event::JobPurged(purged) = purged(JobStatus::Failed) else { unreachable!() };
+    let text = |text: &str| Some(text.into());
+    let origin = Origin { actor: text("ada"), request_id: text("r1"), reason: text("asked for") };
+    let tombstone = Tombstone { at: Timestamp::from_millis(6), origin, purged };
+    let head = Head { row: Position(90), seq: tombstone.seq(), hash: [4; 32] };
+    JobRow::of_tombstone(JobId::from_u128(7), head, Arc::new(tombstone))
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Json;
 use super::parts::{AttemptEnd, Digest, Exit, Failure, LogSize, PauseMode, Wait, payload, text};
 use super::plan::Submitted;
+use super::purge::JobPurged;
 use crate::job::{Event, TaskNumber};
 use crate::log::codec::{CodecError, read, write};
 use crate::log::types;
@@ -118,6 +119,7 @@ pub(in crate::log) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecE
             write(out, &JobForked { job, seq: *seq, task, copied: *copied })
         }
         Event::JobFailed { error } => write(out, &JobFailed { error: error.into() }),
+        Event::JobPurged(purged) => write(out, &JobPurged::from(purged)),
         Event::AttemptStarted { task, attempt } | Event::AttemptLost { task, attempt } => {
             write(out, &Attempt { task: task.0, attempt: *attempt })
         }
@@ -174,6 +176,7 @@ pub(in crate::log) fn get(number: u16, payload: &[u8]) -> Result<Option<Event>, 
             let (job, task) = (JobId::from_u128(job), task.map(TaskNumber));
             Event::JobForked { job, seq, task, copied }
         }
+        types::JOB_PURGED => Event::JobPurged(read::<JobPurged>(payload)?.into()),
         types::JOB_FAILED => {
             Event::JobFailed { error: read::<JobFailed<'_>>(payload)?.error.into() }
         }

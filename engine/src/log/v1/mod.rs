@@ -8,11 +8,13 @@
 mod event;
 mod parts;
 mod plan;
+mod purge;
 mod view;
 
 pub(super) use event::{get, put};
 pub(super) use parts::{Failure, payload, text};
 pub(super) use plan::{OnFailure, OnLost, Retry, Span, Start, bad};
+pub(super) use purge::TombstoneV1;
 pub(super) use view::JobRowV1;
 
 /// The version that every event of this module is written with.

@@ -111,6 +111,7 @@ impl From<JobRowV1<'_>> for JobRow {
             completed_tasks: row.completed_tasks,
             skipped_tasks: row.skipped_tasks,
             error: row.error.map(Into::into),
+            purged: None,
         }
     }
 }

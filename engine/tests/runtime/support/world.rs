@@ -1,7 +1,7 @@
 //! The world of a test: a store that outlives engines, and short words for what one asks of them.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -58,6 +58,11 @@ impl World {
 
     pub(crate) fn in_memory() -> Self {
         Self::new(Store::Memory)
+    }
+
+    /// Where the store is now.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Puts an engine together on the store. The clock is the machine's.
