@@ -208,3 +208,43 @@ fn the_beginning_of_an_id_is_enough_where_it_is_unique() {
     assert!(answer.stderr.contains("beginning of several ids"), "{}", answer.stderr);
     assert!(answer.stderr.contains(&id), "{}", answer.stderr);
 }
+
+#[test]
+fn a_purge_leaves_a_tombstone_and_nothing_else() {
+    let (place, id) = failed();
+    let (steps, work) = (place.path("annals-data/steps"), place.path("annals-data/work"));
+    assert!(steps.join(&id).exists() && work.join(&id).exists());
+    let seq = place.json(&["show", &id])["seq"].as_u64().unwrap();
+    let dry = place.annals(&["purge", &id, "--dry-run"]).expect(0).stdout;
+    assert!(dry.starts_with(&format!("would be accepted: of job {id} and its {seq} ")), "{dry}");
+    place.annals(&["purge", &id, "--expected-seq", "1"]).expect(5);
+    place.annals(&["show", &id]).expect(0);
+    let done = place.annals(&["purge", &id, "--reason", "asked for"]).expect(0).stdout;
+    assert!(done.starts_with(&format!("purged: of job {id} and its {seq} events")), "{done}");
+    assert!(!steps.join(&id).exists() && !work.join(&id).exists());
+    let again = place.annals(&["purge", &id]).expect(0).stdout;
+    let words = format!("nothing to do: job {id} was purged at ");
+    assert!(again.starts_with(&words) && again.ends_with(" by ada\n"), "{again}");
+    let left = place.json(&["purge", &id]);
+    assert_eq!((&left["id"], &left["status"]), (&id.clone().into(), &"failed".into()));
+    assert_eq!((&left["seq"], &left["events"]), (&(seq + 1).into(), &seq.into()));
+    for args in [&["show", &id][..], &["events", &id], &["execute", &id], &["run", "--job", &id]] {
+        let answer = place.annals(&[args, &["--json"]].concat()).expect(6);
+        let problem: serde_json::Value = serde_json::from_str(&answer.stderr).unwrap();
+        assert_eq!((&problem["code"], &problem["purged"]), (&"purged".into(), &left), "{args:?}");
+    }
+    assert_eq!(place.annals(&["list", "--json"]).expect(0).stdout.matches(&id).count(), 0);
+    let audit = place.json(&["verify"]);
+    assert_eq!((&audit["sound"], &audit["purged_jobs"]), (&true.into(), &1.into()));
+    assert!(place.annals(&["verify"]).expect(0).stdout.contains("1 of the jobs were purged"));
+}
+
+#[test]
+fn many_jobs_are_purged_by_one_command() {
+    let (place, id) = failed();
+    place.annals(&["bulk", "purge", "--status", "running", "--yes"]).expect(0);
+    place.annals(&["show", &id]).expect(0);
+    let answer = place.annals(&["bulk", "purge", "--status", "failed", "--yes"]).expect(0);
+    assert!(answer.stdout.contains("purge: of 1 job 1 accepted"), "{}", answer.stdout);
+    place.annals(&["show", &id]).expect(6);
+}

@@ -69,10 +69,24 @@ fn store() -> (Place, Vec<Vec<String>>) {
     ] {
         ask(&[&["list"], more].concat());
     }
+    gone(&place, &mut ask);
+    (place, asked)
+}
+
+/// A job that was purged, jobs that never were, and what is asked of them.
+fn gone(place: &Place, ask: &mut impl FnMut(&[&str])) {
+    place.write("gone.yaml", "name: gone\ntasks: [{id: a, kind: noop}]\n");
+    place.annals(&["run", "gone.yaml"]).expect(0);
+    let gone = place.newest_id();
+    place.annals(&["purge", &gone, "--reason", "asked for"]).expect(0);
+    for verb in ["show", "events", "explain", "watch", "execute", "purge"] {
+        ask(&[verb, &gone]);
+    }
+    ask(&["purge", &gone, "--dry-run"]);
+    ask(&["logs", &gone, "a"]);
     ask(&["show", "01890000-0000-7000-8000-000000000000"]);
     ask(&["show", "ffff"]);
     ask(&["show", "0"]);
-    (place, asked)
 }
 
 /// What a dry run shows, without when it was and the id that each request to a server has.

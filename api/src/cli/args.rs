@@ -94,6 +94,12 @@ pub(super) enum Command {
     Execute(ExecuteArgs),
     /// End a job.
     Cancel(CommandArgs),
+    /// Purge a job that has ended: nothing is left of it but a tombstone.
+    ///
+    /// It is in no list then, and whatever asks for it is told when it was purged and by whom. Its
+    /// step logs and its work folder are removed; jobs that were forked from it stay. It cannot be
+    /// taken back.
+    Purge(CommandArgs),
     /// Hold a job.
     Pause(PauseArgs),
     /// Take a pause back.
@@ -102,7 +108,7 @@ pub(super) enum Command {
     Skip(SkipArgs),
     /// Take a task out of the plan.
     Remove(RemoveArgs),
-    /// Give many jobs a command: execute, cancel, pause, resume, skip, remove or retry.
+    /// Give many jobs a command: execute, cancel, pause, resume, skip, remove, retry or purge.
     ///
     /// Each job accepts or refuses it by itself; those that refuse are shown, and the exit code is
     /// 5 if there are any.

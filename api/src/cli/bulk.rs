@@ -70,6 +70,7 @@ enum CommandName {
     Skip,
     Remove,
     Retry,
+    Purge,
 }
 
 /// What became of it, or would.
@@ -127,7 +128,7 @@ pub(super) async fn bulk(args: BulkArgs, mut session: Session) -> Result<Exit, C
 
 impl BulkArgs {
     fn verb(&self) -> Result<Verb, CliError> {
-        use CommandName::{Cancel, Execute, Pause, Remove, Resume, Retry, Skip};
+        use CommandName::{Cancel, Execute, Pause, Purge, Remove, Resume, Retry, Skip};
         let OwnArgs { paused, interrupt, task, output, cascade } = &self.own;
         let fits = |flag: &str, is_given: bool, with: &[CommandName]| {
             if !is_given || with.contains(&self.command) {
@@ -157,6 +158,7 @@ impl BulkArgs {
             Resume => Verb::Resume,
             Remove => Verb::Remove { task: named()?, cascade },
             Retry => Verb::Retry { task: named()? },
+            Purge => Verb::Purge,
             Skip => Verb::Skip { task, output, cascade },
         })
     }
@@ -172,6 +174,7 @@ impl CommandName {
             Self::Skip => "skip",
             Self::Remove => "remove",
             Self::Retry => "retry",
+            Self::Purge => "purge",
         }
     }
 }

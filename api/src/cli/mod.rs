@@ -22,6 +22,7 @@ mod live;
 mod logs;
 mod output;
 mod place;
+mod purge;
 mod run;
 mod serve;
 mod show;
@@ -188,6 +189,7 @@ async fn dispatch(command: Command, session: Session) -> Result<Exit, CliError> 
         Command::Verify => verify::verify(session).await,
         Command::Execute(args) => commands::execute(args, session).await,
         Command::Cancel(args) => commands::cancel(args, session).await,
+        Command::Purge(args) => purge::purge(args, session).await,
         Command::Pause(args) => commands::pause(args, session).await,
         Command::Resume(args) => commands::resume(args, session).await,
         Command::Skip(args) => commands::skip(args, session).await,

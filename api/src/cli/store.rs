@@ -66,8 +66,11 @@ impl Name {
 /// Finds a job by its id, or by a beginning of it that no other job's id has.
 pub(super) async fn find(engine: &Engine, text: &str) -> Result<JobHandle, CliError> {
     let job = named(engine, text).await?;
-    job.snapshot().await?;
-    Ok(job)
+    match job.snapshot().await {
+        // Whoever reads it is told; to purge it again is no error.
+        Ok(_) | Err(JobError::Purged { .. }) => Ok(job),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The same, but a job whose history cannot be followed is found too; one that is named by its

@@ -14,6 +14,7 @@ struct Report {
     events: u64,
     unknown_events: u64,
     jobs: u64,
+    purged_jobs: u64,
     values: u64,
     free_positions: u64,
     damage: Vec<String>,
@@ -49,6 +50,7 @@ impl Report {
             events: found.events,
             unknown_events: found.unknown,
             jobs: found.jobs,
+            purged_jobs: found.purged,
             values: found.values,
             free_positions: found.free,
             damage: found.damage.iter().map(ToString::to_string).collect(),
@@ -66,6 +68,9 @@ impl Report {
             "{verdict}: {} jobs, {} events in {} rows, {} values; every hash and chain was checked",
             self.jobs, self.events, self.rows, self.values
         ));
+        if self.purged_jobs > 0 {
+            lines.push(format!("{} of the jobs were purged", self.purged_jobs));
+        }
         if self.unknown_events > 0 {
             let count = self.unknown_events;
             lines

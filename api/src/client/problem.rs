@@ -22,6 +22,8 @@ pub(crate) struct Problem {
     pub(crate) errors: Vec<Place>,
     /// Who would lose an input.
     pub(crate) dependants: Vec<Taker>,
+    /// What is left of the job, where it was purged.
+    pub(crate) purged: Option<serde_json::Value>,
 }
 
 /// A place that is at fault.

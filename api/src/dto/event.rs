@@ -1,6 +1,8 @@
 //! Events of a job's history.
 
-use annals_engine::job::{self, AttemptEnd, Failure, PauseMode, Recorded, TaskNumber, Wait};
+use annals_engine::job::{
+    self, AttemptEnd, Failure, PauseMode, Purged, Recorded, TaskNumber, Wait,
+};
 use annals_engine::log::Position;
 use annals_tasks_sdk::{Exit, JobId, Payload};
 use serde::Serialize;
@@ -88,6 +90,17 @@ pub struct Data<'a> {
     log: Option<Log>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<Digest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<super::JobStatus>)]
+    status: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tasks: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempts: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    head_hash: Option<String>,
 }
 
 /// What the log proves about a value that lies beside it.
@@ -163,6 +176,14 @@ fn data<'a>(job: Option<&'a job::Job>, event: &'a job::Event) -> Data<'a> {
         },
         E::PauseRequested { mode } => Data { mode: Some(word(*mode)), ..Data::default() },
         E::JobReopened { held } => Data { held: Some(*held), ..Data::default() },
+        E::JobPurged(Purged { status, events, tasks, attempts, head }) => Data {
+            status: Some(status.as_str()),
+            events: Some(*events),
+            tasks: Some(*tasks),
+            attempts: Some(*attempts),
+            head_hash: Some(hex(head)),
+            ..Data::default()
+        },
         E::JobFailed { error } | E::DeadlinePassed { error } => {
             Data { error: Some(Error::of(error)), ..Data::default() }
         }
@@ -249,7 +270,7 @@ fn word(mode: PauseMode) -> &'static str {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

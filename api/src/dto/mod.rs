@@ -11,6 +11,7 @@ mod explain;
 mod job;
 mod list;
 mod plan;
+mod purge;
 mod row;
 mod server;
 mod stream;
@@ -34,6 +35,7 @@ pub use plan::{
     Backoff, OnFailure, OnLost, Plan, PlannedTask, Retry, Start, SubmitBody, TaskPatch,
     WorkflowCall,
 };
+pub use purge::{PurgeDryRun, Tombstone};
 pub use row::{Row, WantedKey};
 pub use server::{Health, Kind, Kinds, Reason, WorkflowName, Workflows};
 pub(crate) use stream::LogPlace;

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::Time;
+use super::{Time, Tombstone};
 
 /// The id of a frame of a log: an attempt, and the place in its log behind the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl fmt::Display for LogPlace {
 
 /// A job has ended, and all of its events were sent.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct JobEnd {
+pub struct JobEnd<'a> {
     /// The job.
     pub job_id: String,
     /// How it ended.
@@ -44,13 +44,22 @@ pub struct JobEnd {
     pub status: &'static str,
     /// The number of its last event.
     pub seq: u64,
+    /// What is left of it, where it was purged before all of its events were sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub purged: Option<Tombstone<'a>>,
 }
 
-impl JobEnd {
+impl<'a> JobEnd<'a> {
     /// The end of a job that has ended.
     pub fn of(job: &Job) -> Self {
         let (job_id, status) = (job.id().to_string(), JobStatus::as_str(job.status()));
-        Self { job_id, status, seq: job.seq() }
+        Self { job_id, status, seq: job.seq(), purged: None }
+    }
+
+    /// The end of a job that was purged.
+    pub fn of_purged(purged: Tombstone<'a>) -> Self {
+        let (job_id, status, seq) = (purged.id.clone(), purged.status, purged.seq);
+        Self { job_id, status, seq, purged: Some(purged) }
     }
 
     /// The end as JSON text.
@@ -138,7 +147,7 @@ impl LogLoss {
 
 /// An attempt is over, and all of its log was sent.
 #[derive(Debug, Clone, Default, Serialize, ToSchema)]
-pub struct LogEnd {
+pub struct LogEnd<'a> {
     /// The attempt; left out where the task will have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
@@ -152,9 +161,12 @@ pub struct LogEnd {
     /// Why the log cannot be read on, where something else than its end is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
+    /// What is left of the job, where it was purged before all of the log was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub purged: Option<Tombstone<'a>>,
 }
 
-impl LogEnd {
+impl LogEnd<'_> {
     /// The end as JSON text.
     pub fn to_json(&self) -> String {
         super::text(self)

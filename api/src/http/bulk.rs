@@ -19,8 +19,8 @@ use super::extract::{Caller, Running};
 use super::fields::Fields;
 use super::idempotency::{Key, replayed};
 use super::orders::{
-    Body as _, CancelBody, ExecuteBody, PauseBody, RemoveBody, ResumeBody, RetryTaskBody, SkipBody,
-    Why,
+    Body as _, CancelBody, ExecuteBody, PauseBody, PurgeBody, RemoveBody, ResumeBody,
+    RetryTaskBody, SkipBody, Why,
 };
 use super::problem::Problem;
 use super::query::Asked;
@@ -63,9 +63,10 @@ enum Verb {
     Skip,
     Remove,
     Retry,
+    Purge,
 }
 
-const VERBS: [(&str, Verb); 7] = [
+const VERBS: [(&str, Verb); 8] = [
     ("execute", Verb::Execute),
     ("cancel", Verb::Cancel),
     ("pause", Verb::Pause),
@@ -73,6 +74,7 @@ const VERBS: [(&str, Verb); 7] = [
     ("skip", Verb::Skip),
     ("remove", Verb::Remove),
     ("retry", Verb::Retry),
+    ("purge", Verb::Purge),
 ];
 
 /// Which jobs are meant: those for which all of this holds.
@@ -201,6 +203,7 @@ fn command(
         Verb::Skip => (SkipBody::WHAT, SkipBody::KNOWN),
         Verb::Remove => (RemoveBody::WHAT, RemoveBody::KNOWN),
         Verb::Retry => (RetryTaskBody::WHAT, RetryTaskBody::KNOWN),
+        Verb::Purge => (PurgeBody::WHAT, PurgeBody::KNOWN),
     };
     let mut fields = Fields::read(body, what, known)?;
     let (command, Why { reason, expected_seq }) = match verb {
@@ -211,6 +214,7 @@ fn command(
         Verb::Skip => SkipBody::read(&mut fields),
         Verb::Remove => RemoveBody::read(&mut fields),
         Verb::Retry => RetryTaskBody::read(&mut fields),
+        Verb::Purge => PurgeBody::read(&mut fields),
     };
     if expected_seq.is_some() {
         fields.fault("expected_seq", "`expected_seq` is that of one job, and many are meant");

@@ -49,6 +49,7 @@ mod openapi;
 mod orders;
 mod plans;
 mod problem;
+mod purge;
 mod query;
 mod shared;
 mod sse;
@@ -63,6 +64,7 @@ pub(crate) use body::TooSlow;
 pub(crate) use forks::{body_of as body_of_edit, read_edits};
 pub use openapi::document;
 pub use problem::{Code, FieldError, Problem, ProblemBody};
+pub(crate) use purge::left_of;
 pub use state::{AppState, DiskWatch, Phase, Settings, Starting};
 pub(crate) use submit::preview;
 
@@ -87,6 +89,7 @@ fn api() -> OpenApiRouter<AppState> {
         .merge(batch::routes())
         .merge(bulk::routes())
         .merge(commands::routes())
+        .merge(purge::routes())
         .merge(edits::routes())
         .merge(forks::routes())
         .merge(list::routes())

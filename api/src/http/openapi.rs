@@ -143,7 +143,8 @@ fn describe_command(operation: &mut Operation) {
     let either = OneOfBuilder::new().item(job()).item(run).build();
     let ok = "It holds already: the job; or what a dry run found";
     let responses = &mut operation.responses.responses;
-    responses.insert("200".into(), answer(ok, RefOr::T(Schema::OneOf(either))).into());
+    let held = || answer(ok, RefOr::T(Schema::OneOf(either))).into();
+    responses.entry("200".into()).or_insert_with(held);
     let accepted = || answer("Accepted: the job after it", job()).into();
     responses.entry("202".into()).or_insert_with(accepted);
 }

@@ -247,6 +247,26 @@ impl Body for RetryTaskBody {
     }
 }
 
+/// Leave nothing of a job but a tombstone.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes what is read")]
+pub(super) struct PurgeBody {
+    /// Why, for the history.
+    reason: Option<String>,
+    /// Refuse the command if the job's seq is another.
+    expected_seq: Option<u64>,
+}
+
+impl Body for PurgeBody {
+    type Said = Command;
+    const WHAT: &'static str = "purge";
+    const KNOWN: &'static [&'static str] = &["reason", "expected_seq"];
+
+    fn said(_: &mut Fields<'_>) -> Command {
+        Command::PURGE
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use utoipa::openapi::RefOr;

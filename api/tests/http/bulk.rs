@@ -202,7 +202,7 @@ async fn what_is_not_meant_is_refused_and_nothing_is_done() {
         (json!({"command": "cancel", "filter": {"label": 7}}), "/filter", "a list of strings"),
         (json!({"command": "cancel", "filter": {"label": "g"}}), "/filter", "KEY:VALUE"),
         (json!({"command": "cancel", "filter": ["all"]}), "/filter", "is an object"),
-        (json!({"command": "purge", "filter": {"all": true}}), "/command", "remove"),
+        (json!({"command": "fork", "filter": {"all": true}}), "/command", "remove"),
         (json!({"command": "remove", "filter": {"all": true}}), "/body", "`task` is missing"),
         (
             json!({"command": "pause", "body": {"mode": "now"}, "filter": {"all": true}}),

@@ -15,7 +15,7 @@ async fn what_is_not_served_is_a_problem_that_says_so() {
         ("GET", "/api/v1/nothing", 404, "no_such_route", None),
         ("GET", "/", 404, "no_such_route", None),
         ("GET", "/api/v1/jobs/", 404, "no_such_route", None),
-        ("BREW", JOB, 405, "method_not_allowed", Some("GET,HEAD")),
+        ("BREW", JOB, 405, "method_not_allowed", Some("GET,HEAD,DELETE")),
         ("PUT", "/api/v1/openapi.json", 405, "method_not_allowed", Some("GET,HEAD")),
         ("GET", "/api/v1/jobs/latest", 400, "bad_id", None),
         ("GET", "/api/v1/jobs/%ff", 400, "bad_id", None),

@@ -20,6 +20,7 @@ mod log_damage;
 mod logs;
 mod metrics;
 mod nested;
+mod purge;
 mod race;
 mod read;
 mod registered;

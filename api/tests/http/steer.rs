@@ -40,7 +40,7 @@ async fn commands_answer_with_the_job_after_them() {
     assert_eq!(act("execute", "").await.with_status(200)["seq"], ended.json()["seq"]);
     let refused = act("cancel", "").await.problem(409, "not_in_this_status");
     assert_eq!(refused["job_status"], "completed");
-    assert_eq!(refused["allowed"], json!(["execute"]), "{refused}");
+    assert_eq!(refused["allowed"], json!(["execute", "purge"]), "{refused}");
     let id = ended.json()["id"].as_str().unwrap().parse().unwrap();
     let history = face.engine.job(id).history(0, 100).await.unwrap();
     let reasons: Vec<_> =

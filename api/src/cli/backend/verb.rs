@@ -24,6 +24,7 @@ pub(in crate::cli) enum Verb {
     Move { task: TaskId, place: Place },
     Edit { task: TaskId, patch: TaskPatch, reset: bool },
     Retry { task: TaskId },
+    Purge,
 }
 
 impl From<Verb> for Command {
@@ -39,6 +40,7 @@ impl From<Verb> for Command {
             Verb::Move { task, place } => Self::Move { task, place },
             Verb::Edit { task, patch, reset } => Self::Edit { task, patch, reset },
             Verb::Retry { task } => Self::Retry { task },
+            Verb::Purge => Self::PURGE,
         }
     }
 }
@@ -57,6 +59,7 @@ impl Verb {
             Self::Move { .. } => "move",
             Self::Edit { .. } => "edit",
             Self::Retry { .. } => "retry",
+            Self::Purge => "purge",
         }
     }
 
@@ -78,6 +81,7 @@ impl Verb {
                 let request = Request::delete(["jobs", &job, "tasks", task.as_str()]);
                 return in_query(request.with_some("cascade", cascade.then_some(true)));
             }
+            Self::Purge => return in_query(Request::delete(["jobs", &job])),
             Self::Edit { task, patch, reset } => {
                 let body = patch.to_json().as_str().to_owned();
                 let request = Request::patch(["jobs", &job, "tasks", task.as_str()], body);
@@ -125,7 +129,9 @@ impl Verb {
             Self::Execute { paused } => vec![format!(r#""paused":{paused}"#)],
             Self::Pause(PauseMode::Drain) => vec![r#""mode":"drain""#.into()],
             Self::Pause(PauseMode::Interrupt) => vec![r#""mode":"interrupt""#.into()],
-            Self::Cancel | Self::Resume | Self::Edit { .. } | Self::Retry { .. } => Vec::new(),
+            Self::Cancel | Self::Resume | Self::Purge | Self::Edit { .. } | Self::Retry { .. } => {
+                Vec::new()
+            }
             Self::Skip { task, output, cascade } => {
                 let output = output.as_ref();
                 let output = output.map(|output| format!(r#""output":{}"#, output.as_str()));

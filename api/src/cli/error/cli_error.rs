@@ -36,6 +36,8 @@ pub(super) struct More {
     pub(super) job_status: Option<String>,
     pub(super) allowed: Option<Vec<String>>,
     pub(super) dependants: Vec<Dependant>,
+    /// What is left of a job that was purged.
+    pub(super) purged: Option<serde_json::Value>,
     pub(super) request_id: Option<String>,
 }
 
@@ -56,6 +58,8 @@ struct Shape<'a> {
     errors: Vec<Place<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     difference: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    purged: Option<&'a serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
 }
@@ -189,7 +193,7 @@ impl CliError {
     }
 
     fn shape(&self) -> Shape<'_> {
-        let More { lines, faults, errors, job_status, allowed, dependants, request_id } =
+        let More { lines, faults, errors, job_status, allowed, dependants, purged, request_id } =
             &*self.more;
         let without_file = || errors.iter().map(Place::without_file).collect();
         Shape {
@@ -201,6 +205,7 @@ impl CliError {
             file: faults.as_ref().map(|faults| faults.path.display().to_string()),
             errors: faults.as_ref().map_or_else(without_file, places),
             difference: lines.as_deref(),
+            purged: purged.as_ref(),
             request_id: request_id.as_deref(),
         }
     }

@@ -11,6 +11,7 @@ use annals_tasks_sdk::plan::{PlanError, PlanErrors};
 use super::cli_error::{CliError, More};
 use super::exit::Exit;
 use crate::client::{ClientError, Problem};
+use crate::dto;
 use crate::plan_file::Faults;
 use crate::serve::Address;
 
@@ -100,6 +101,12 @@ impl From<JobError> for CliError {
                 Self::new(Exit::NoSuch, "no_such_job", format!("{error}{LIST}"))
             }
             JobError::Engine(error) => error.into(),
+            JobError::Purged { job, tombstone } => {
+                let left = dto::Tombstone::of(job, &tombstone);
+                let mut error = Self::new(Exit::NoSuch, "purged", left.sentence());
+                error.more.purged = serde_json::to_value(left).ok();
+                error
+            }
             error => Self::new(Exit::Unreachable, "job_unreadable", error.to_string()),
         }
     }
@@ -122,7 +129,7 @@ impl From<Rejection> for CliError {
     fn from(rejection: Rejection) -> Self {
         let Rejection { code, message, status, allowed, dependants, errors } = rejection;
         let exit = match code {
-            "no_such_task" | "no_such_event" => Exit::NoSuch,
+            "no_such_task" | "no_such_event" | "purged" => Exit::NoSuch,
             "invalid_task" => Exit::Usage,
             _ => Exit::Rejected,
         };
@@ -196,6 +203,7 @@ impl From<Problem> for CliError {
             job_status: problem.job_status,
             allowed: problem.allowed,
             dependants: takers.collect(),
+            purged: problem.purged,
             // A refusal is the answer that was asked for: it needs no search in a log.
             request_id: problem.request_id.filter(|_| exit == Exit::Unreachable),
             ..More::default()
@@ -207,7 +215,9 @@ impl From<Problem> for CliError {
 /// The exit code of what a server refused.
 fn exit_of(problem: &Problem) -> Exit {
     match (problem.status, &*problem.code) {
-        (_, "no_such_job" | "no_such_task" | "no_such_event" | "no_such_attempt") => Exit::NoSuch,
+        (_, "no_such_job" | "no_such_task" | "no_such_event" | "no_such_attempt" | "purged") => {
+            Exit::NoSuch
+        }
         (_, "idempotency_key_reused") | (401 | 403 | 409 | 412, _) => Exit::Rejected,
         (400 | 413 | 422, _) => Exit::Usage,
         _ => Exit::Unreachable,

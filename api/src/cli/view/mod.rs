@@ -11,4 +11,4 @@ mod read;
 pub(super) use event::{DryRun, Event};
 pub(super) use explanation::{Explanation, Suggestion};
 pub(super) use job::{Attempt, Error, Job, Row, Task, Waiting};
-pub(super) use read::parse;
+pub(super) use read::{parse, time};

@@ -53,7 +53,9 @@ pub(super) fn maybe_word<'de, D: Deserializer<'de>, W: Word>(
 }
 
 /// Reads a time as RFC 3339 has it.
-pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+pub(in crate::cli) fn time<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Timestamp, D::Error> {
     let text = String::deserialize(deserializer)?;
     let time: jiff::Timestamp = text.parse().map_err(D::Error::custom)?;
     Ok(Timestamp::from_millis(time.as_millisecond()))

@@ -23,8 +23,8 @@ use crate::http::state::AppState;
 /// of the frame, its type the `event`, and its JSON the `data`. `Last-Event-ID` counts more than
 /// `after`. When the job has ended and all was sent, a frame `end` without an id says how
 /// (`{"job_id", "status", "seq"}`), and the stream is over. A stream that ends without it was
-/// interrupted. A client that comes again with the last event of an ended job is told by 204 that
-/// there is nothing more.
+/// interrupted. Where the job was purged meanwhile, `end` comes at once, with `purged`. A client
+/// that comes again with the last event of an ended job is told by 204 that there is nothing more.
 #[utoipa::path(get, path = "/jobs/{id}/events", operation_id = "listJobEvents", tag = "events",
     params(
         ("id" = Uuid, Path, description = "The job's id"),
@@ -112,8 +112,22 @@ struct Follower {
 }
 
 impl Follower {
-    /// The next frames; none when the end was sent.
+    /// The next frames; none when the end was sent. That the job was purged meanwhile is an end,
+    /// too.
     async fn next(&mut self) -> Result<Option<Frames>, JobError> {
+        match self.next_events().await {
+            Err(JobError::Purged { job, tombstone }) => {
+                let end = dto::JobEnd::of_purged(dto::Tombstone::of(job, &tombstone));
+                let mut frames = Frames::default();
+                frames.notice("end", &end.to_json());
+                self.is_over = true;
+                Ok(Some(frames))
+            }
+            other => other,
+        }
+    }
+
+    async fn next_events(&mut self) -> Result<Option<Frames>, JobError> {
         let mut frames = Frames::default();
         while frames.is_empty() {
             if self.is_over {

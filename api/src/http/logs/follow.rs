@@ -146,8 +146,23 @@ struct Reading {
 }
 
 impl Reading {
-    /// The next frames; none when the end was sent.
+    /// The next frames; none when the end was sent. That the job was purged meanwhile is an end,
+    /// too.
     async fn next(&mut self) -> io::Result<Option<Frames>> {
+        let error = match self.next_entries().await {
+            Err(error) => error,
+            other => return other,
+        };
+        match error.get_ref().and_then(|error| error.downcast_ref()) {
+            Some(JobError::Purged { job, tombstone }) => {
+                let purged = Some(dto::Tombstone::of(*job, tombstone));
+                Ok(Some(self.end(&dto::LogEnd { purged, ..dto::LogEnd::default() })))
+            }
+            _ => Err(error),
+        }
+    }
+
+    async fn next_entries(&mut self) -> io::Result<Option<Frames>> {
         while !self.is_over {
             let subject = match &self.outlook {
                 Outlook::Attempt(subject) => subject.clone(),
@@ -172,7 +187,7 @@ impl Reading {
         Ok(None)
     }
 
-    fn end(&mut self, end: &dto::LogEnd) -> Frames {
+    fn end(&mut self, end: &dto::LogEnd<'_>) -> Frames {
         self.is_over = true;
         let mut frames = Frames::default();
         frames.notice("end", &end.to_json());
@@ -208,13 +223,14 @@ impl Reading {
         Ok(frames)
     }
 
-    fn end_of(&self, subject: &Subject) -> dto::LogEnd {
+    fn end_of(&self, subject: &Subject) -> dto::LogEnd<'static> {
         let total = self.follower.as_ref().map_or(0, Follower::total);
         dto::LogEnd {
             attempt: Some(subject.name.attempt),
             outcome: subject.outcome.map(AttemptOutcome::as_str),
             missing_bytes: Some(subject.missing(total)).filter(|bytes| *bytes > 0),
             damage: self.damage.as_ref().map(ToString::to_string),
+            purged: None,
         }
     }
 }

@@ -56,6 +56,8 @@ codes! {
     NO_SUCH_EVENT = "no_such_event", NOT_FOUND, "No such event";
     /// The task has no such attempt.
     NO_SUCH_ATTEMPT = "no_such_attempt", NOT_FOUND, "No such attempt";
+    /// The job was purged; `purged` has what is left of it.
+    PURGED = "purged", GONE, "Purged";
     /// An attempt has written something, and its log is gone.
     LOG_MISSING = "log_missing", GONE, "The log is gone";
     /// The path is served, but not by this method.
@@ -132,7 +134,7 @@ impl Code {
 
     /// The code of a command that the job machine refused.
     pub fn refused(word: &'static str) -> Self {
-        for other in [Self::NO_SUCH_TASK, Self::NO_SUCH_EVENT, Self::INVALID_TASK] {
+        for other in [Self::NO_SUCH_TASK, Self::NO_SUCH_EVENT, Self::INVALID_TASK, Self::PURGED] {
             if word == other.word {
                 return other;
             }

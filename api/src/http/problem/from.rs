@@ -58,6 +58,7 @@ impl From<JobError> for Problem {
         match error {
             JobError::Engine(error) => error.into(),
             JobError::NotFound(_) => Self::new(Code::NO_SUCH_JOB, error.to_string()),
+            JobError::Purged { job, tombstone } => Self::purged(job, tombstone),
             JobError::Unreadable { .. } => Self::new(Code::JOB_UNREADABLE, error.to_string()),
             _ => Self::new(Code::INTERNAL, error.to_string()),
         }

@@ -6,15 +6,19 @@
 mod code;
 mod from;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use annals_engine::job::JobStatus;
+use annals_engine::job::{JobStatus, Tombstone};
+use annals_tasks_sdk::JobId;
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
+
+use crate::dto;
 
 pub use code::Code;
 
@@ -35,6 +39,7 @@ struct Parts {
     allowed: Vec<&'static str>,
     errors: Vec<FieldError>,
     dependants: Vec<Dependant>,
+    purged: Option<(JobId, Arc<Tombstone>)>,
     headers: HeaderMap,
 }
 
@@ -86,6 +91,9 @@ pub struct ProblemBody<'a> {
     /// Who would lose an input, where a command was refused for that.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     dependants: &'a [Dependant],
+    /// What is left of the job, where it was purged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    purged: Option<dto::Tombstone<'a>>,
 }
 
 impl Problem {
@@ -98,8 +106,17 @@ impl Problem {
             allowed: Vec::new(),
             errors: Vec::new(),
             dependants: Vec::new(),
+            purged: None,
             headers: HeaderMap::new(),
         }))
+    }
+
+    /// That a job was purged, with what is left of it.
+    fn purged(job: JobId, tombstone: Arc<Tombstone>) -> Self {
+        let detail = dto::Tombstone::of(job, &tombstone).sentence();
+        let mut problem = Self::new(Code::PURGED, detail);
+        problem.0.purged = Some((job, tombstone));
+        problem
     }
 
     /// With the places that are at fault.
@@ -162,6 +179,7 @@ impl Problem {
             allowed: parts.job_status.map(|_| &*parts.allowed),
             errors: &parts.errors,
             dependants: &parts.dependants,
+            purged: parts.purged.as_ref().map(|(job, left)| dto::Tombstone::of(*job, left)),
         }
     }
 

@@ -117,7 +117,11 @@ impl Held {
         verb: Verb,
         asked: &Asked,
     ) -> Result<Answered, CliError> {
+        let purges = matches!(verb, Verb::Purge);
         let answer = self.0.job(job).command(verb.into(), ask(asked)).await?;
+        if purges {
+            return purged(job, &answer, asked);
+        }
         let json = if asked.dry_run {
             dto::DryRun::of(&answer.events, &answer.snapshot).to_json()
         } else {
@@ -185,6 +189,17 @@ fn ask(asked: &Asked) -> Ask {
         dry_run: asked.dry_run,
         ..Ask::default()
     }
+}
+
+/// What is left of a job that was purged.
+fn purged(job: JobId, answer: &Answer, asked: &Asked) -> Result<Answered, CliError> {
+    let left = crate::http::left_of(job, answer)?;
+    let json = if asked.dry_run {
+        dto::PurgeDryRun::of(job, &answer.events, left).to_json()
+    } else {
+        dto::Tombstone::of(job, left).to_json()
+    };
+    Ok(Answered { json, is_news: !answer.events.is_empty(), settled: Settled::default() })
 }
 
 /// The edits of a list of them.
