@@ -253,7 +253,7 @@ mod tests {
     use annals_tasks_sdk::{Exit, Payload};
 
     use super::*;
-    use crate::job::{Failure, LogSize, Origin};
+    use crate::job::{Failure, LogSize, Origin, Purged};
 
     const TASKS: usize = 200;
 
@@ -319,6 +319,26 @@ mod tests {
         for (events, law) in table {
             assert_eq!(broken(events), law, "{events:?}");
         }
+    }
+
+    #[test]
+    fn a_purge_comes_behind_an_end_and_nothing_behind_it() {
+        use Event::{CancelRequested, JobCancelled, JobCompleted, JobStarted};
+        let purged = |status| {
+            Event::JobPurged(Purged { status, events: 2, tasks: 1, attempts: 0, head: [7; 32] })
+        };
+        let purge = || purged(JobStatus::Failed);
+        let last = Some(Law::PurgeIsLast);
+        for end in [JobCompleted, fails(), JobCancelled] {
+            assert_eq!(broken(&[JobStarted, end.clone(), purge()]), None);
+            for more in [purge(), Event::JobReopened { held: true }, starts(1), JobCancelled] {
+                assert_eq!(broken(&[end.clone(), purge(), more]), last);
+            }
+        }
+        assert_eq!(broken(&[purge()]), last);
+        assert_eq!(broken(&[JobStarted, purge()]), last);
+        assert_eq!(broken(&[CancelRequested, purge()]), last);
+        assert_eq!(broken(&[runs_out(), purge()]), last);
     }
 
     #[test]
