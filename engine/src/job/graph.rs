@@ -11,8 +11,13 @@ use super::status::{JobStatus, TaskStatus};
 ///
 /// Names the first need that is no task of the plan; a checked plan has none.
 pub(super) fn resolve(specs: &[TaskSpec]) -> Result<Vec<Vec<u32>>, String> {
-    let by_id: HashMap<&str, u32> =
-        specs.iter().zip(0..).map(|(spec, index)| (spec.id.as_str(), index)).collect();
+    // In most plans each task needs the one before it, and none is named.
+    let named = specs.iter().any(|spec| spec.needs.as_ref().is_some_and(|needs| !needs.is_empty()));
+    let by_id: HashMap<&str, u32> = if named {
+        specs.iter().zip(0..).map(|(spec, index)| (spec.id.as_str(), index)).collect()
+    } else {
+        HashMap::new()
+    };
     let mut all = Vec::with_capacity(specs.len());
     for (spec, index) in specs.iter().zip(0u32..) {
         let mut needs = Vec::new();

@@ -24,12 +24,17 @@ pub(super) struct OfKind {
 pub(super) fn assort(tasks: &mut [Task]) -> Vec<OfKind> {
     let mut known: HashMap<Box<str>, u32> = HashMap::new();
     let mut kinds = Vec::new();
-    for (task, at) in tasks.iter_mut().zip(0..) {
+    for at in 0..tasks.len() {
+        // Most tasks are of the kind of the one before.
+        let before = at.checked_sub(1).map(|before| &tasks[before]);
+        let same = before.filter(|before| before.spec.kind == tasks[at].spec.kind);
+        let same = same.map(|before| before.kind);
+        let task = &mut tasks[at];
         let name = task.spec.kind.as_str();
-        task.kind = known.get(name).copied().unwrap_or_else(|| {
+        task.kind = same.or_else(|| known.get(name).copied()).unwrap_or_else(|| {
             let kind = count(kinds.len());
             known.insert(name.into(), kind);
-            kinds.push(OfKind { first: at, ..OfKind::default() });
+            kinds.push(OfKind { first: count(at), ..OfKind::default() });
             kind
         });
     }

@@ -23,7 +23,7 @@ use bincode::error::EncodeError;
 use serde::{Deserialize, Serialize};
 
 use super::{Head, Link, Position, ReadRow, Row, UnknownEvent, payload, types};
-use crate::job::{IdempotencyKey, Origin, Recorded, ValueDigest};
+use crate::job::{Event, IdempotencyKey, Origin, Recorded, ValueDigest};
 
 /// The format that this build writes, and the newest that it reads.
 pub const FORMAT: u8 = 1;
@@ -128,7 +128,7 @@ impl Draft {
     pub fn push(&mut self, events: &[Recorded]) -> Result<(), CodecError> {
         let count = self.events().saturating_add(events.len());
         self.events = u32::try_from(count).map_err(|_| CodecError::TooLarge { len: count })?;
-        self.bytes.reserve(ROOM * events.len());
+        self.bytes.reserve(events.iter().map(|recorded| room_for(&recorded.event)).sum());
         for recorded in events {
             let start = self.bytes.len();
             put_record(recorded, &mut self.bytes)?;
@@ -154,6 +154,14 @@ impl Draft {
         self.bytes[ROW_HEADER - 32..ROW_HEADER].copy_from_slice(&hash);
         let (position, bytes) = (Position(0), self.bytes);
         (Row { job, position, events, bytes, values, ends_values: false }, hash)
+    }
+}
+
+/// About what a record takes at most, unless it brings payloads or texts.
+fn room_for(event: &Event) -> usize {
+    match event {
+        Event::JobSubmitted(submitted) => ROOM + ROOM * submitted.plan.tasks.len(),
+        _ => ROOM,
     }
 }
 

@@ -133,6 +133,10 @@ impl Plan {
         let mut faults = Faults::default();
         check::plan(self, &Unread::default(), limits, &mut faults);
         faults.finish()?;
+        // Most plans are far below the limit, and need not be written to know that.
+        if write::at_most(self) <= limits.plan_bytes {
+            return Ok(());
+        }
         let bytes = self.to_json().as_str().len();
         if let Some(detail) = check::too_large("the plan", bytes, "plan_bytes", limits.plan_bytes) {
             return Err(PlanError { pointer: String::new(), detail }.into());

@@ -69,6 +69,32 @@ pub(super) fn plan(plan: &Plan) -> Payload {
     Payload::trusted(&object.finish())
 }
 
+/// As many bytes as [`plan`] could write at most; a look at the lengths tells.
+pub(super) fn at_most(plan: &Plan) -> usize {
+    // The names of the fields, and what else has a bound of its own.
+    const OF_PLAN: usize = 256;
+    const OF_TASK: usize = 128;
+    const OF_POLICY: usize = 1024;
+    // A byte becomes six if it is escaped; quotes and what follows are three more.
+    let text = |text: &str| 6 * text.len() + 3;
+    let task = |task: &TaskSpec| {
+        let needs = task.needs.iter().flatten().map(|id| text(id.as_str())).sum::<usize>();
+        let policy = if task.policy.is_default() {
+            0
+        } else {
+            OF_POLICY + task.policy.retry.never.iter().map(|code| text(code)).sum::<usize>()
+        };
+        let title = task.title.as_deref().map_or(0, text);
+        let names = text(task.id.as_str()) + text(task.kind.as_str());
+        OF_TASK + names + title + task.input.as_str().len() + needs + policy
+    };
+    let labels = plan.labels.iter().map(|(key, value)| text(key) + text(value)).sum::<usize>();
+    let payloads = [Some(&plan.input), plan.output.as_ref()].into_iter().flatten();
+    let payloads = payloads.map(|payload| payload.as_str().len()).sum::<usize>();
+    let texts = text(&plan.name) + plan.exclusive.as_deref().map_or(0, text);
+    OF_PLAN + texts + labels + payloads + plan.tasks.iter().map(task).sum::<usize>()
+}
+
 pub(super) fn task(task: &TaskSpec) -> String {
     let mut object = Object::new();
     object.field("id", &task.id);
@@ -134,4 +160,77 @@ fn backoff(backoff: &Backoff) -> String {
     object.field("max", &format_duration(backoff.max));
     object.field("jitter", &backoff.jitter);
     object.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::{Limits, OnFailure, OnLost, Policy};
+    use super::*;
+    use crate::duration::DURATION_MAX;
+    use crate::{KindName, TaskId};
+
+    /// A plan that says all there is to say, its texts of nothing but what must be escaped.
+    fn plan_of(tasks: usize, letters: usize) -> Plan {
+        let text = "\u{1}".repeat(letters);
+        let time = DURATION_MAX.saturating_sub(Duration::from_millis(1));
+        let backoff =
+            Backoff { initial: time, factor: f64::MIN_POSITIVE, max: time, jitter: -f64::MAX };
+        let retry = Retry {
+            max_attempts: u32::MAX,
+            max_elapsed: Some(time),
+            backoff,
+            never: vec![text.as_str().into(); letters],
+        };
+        let policy = Policy::new(PolicyFields {
+            timeout: Some(time),
+            heartbeat_timeout: Some(time),
+            cancel_grace: Some(time),
+            retry,
+            on_failure: OnFailure::Continue,
+            on_lost: OnLost::Fail,
+        });
+        let mut plan = Plan::new(&text);
+        plan.labels = (0..letters).map(|n| (text[n..].into(), text.as_str().into())).collect();
+        plan.input = Payload::of(&text).unwrap();
+        plan.start = Start::Manual;
+        plan.deadline = Some(time);
+        plan.exclusive = Some(text.as_str().into());
+        plan.output = Some(Payload::of(&text).unwrap());
+        let id = |n: usize| TaskId::new(&format!("t{n}")).unwrap();
+        for n in 0..tasks {
+            let mut task = TaskSpec::new(id(n), KindName::new("kind").unwrap());
+            task.title = Some(text.as_str().into());
+            task.input = Payload::of(&text).unwrap();
+            task.needs = Some((0..n).map(id).collect());
+            task.policy = policy.clone();
+            plan.tasks.push(task);
+        }
+        plan
+    }
+
+    #[test]
+    fn no_plan_is_larger_than_it_could_be() {
+        for (tasks, letters) in [(0, 0), (1, 0), (20, 0), (1, 1), (3, 7), (20, 40)] {
+            let mut plan = plan_of(tasks, letters);
+            let written = plan.to_json().as_str().len();
+            assert!(written <= at_most(&plan), "{tasks} tasks, {letters} letters");
+            for task in &mut plan.tasks {
+                task.policy = Policy::default();
+            }
+            assert!(plan.to_json().as_str().len() <= at_most(&plan), "{tasks} default policies");
+        }
+    }
+
+    #[test]
+    fn the_limit_of_a_plan_is_exact() {
+        let id = TaskId::new("a").unwrap();
+        let mut plan = Plan::new("p");
+        plan.tasks.push(TaskSpec::new(id, KindName::new("noop").unwrap()));
+        let plan_bytes = plan.to_json().as_str().len();
+        assert_eq!(plan.check(&Limits { plan_bytes, ..Limits::default() }), Ok(()));
+        let less = Limits { plan_bytes: plan_bytes - 1, ..Limits::default() };
+        assert!(plan.check(&less).is_err());
+    }
 }
