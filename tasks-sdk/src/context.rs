@@ -12,14 +12,16 @@ use crate::{JobId, Payload, PayloadError, TaskError, TaskId, TaskResult};
 
 /// What a running attempt knows and can do. Cloning is cheap.
 #[derive(Clone)]
-pub struct TaskContext(Arc<Inner>);
-
-struct Inner {
-    attempt: AttemptId,
-    token: CancellationToken,
-    grace_over: Option<CancellationToken>,
-    checkpoint: Option<Payload>,
+pub struct TaskContext {
     host: Arc<dyn Host>,
+    /// Few attempts are given something: most contexts take no memory of their own.
+    given: Option<Arc<Given>>,
+}
+
+#[derive(Clone, Default)]
+struct Given {
+    checkpoint: Option<Payload>,
+    grace_over: Option<CancellationToken>,
 }
 
 /// Which attempt this is.
@@ -56,6 +58,10 @@ pub enum Stream {
 /// What carries the calls of a [`TaskContext`]: the engine, or a fake in tests.
 #[async_trait]
 pub trait Host: Send + Sync {
+    /// Which attempt this is.
+    fn attempt(&self) -> &AttemptId;
+    /// The token that fires when the attempt is told to stop.
+    fn token(&self) -> &CancellationToken;
     /// Shows progress; `message` is kept from before where it is `None`.
     fn progress(&self, progress: Option<Progress>, message: Option<String>);
     /// Takes a sign of life that says nothing else.
@@ -69,55 +75,53 @@ pub trait Host: Send + Sync {
 }
 
 impl TaskContext {
-    /// Puts a context together; what runs attempts calls this.
-    pub fn new(
-        attempt: AttemptId,
-        token: CancellationToken,
-        checkpoint: Option<Payload>,
-        host: Arc<dyn Host>,
-    ) -> Self {
-        Self(Arc::new(Inner { attempt, token, grace_over: None, checkpoint, host }))
+    /// The context of an attempt without checkpoint; what runs attempts calls this.
+    pub fn new(host: Arc<dyn Host>) -> Self {
+        Self { host, given: None }
+    }
+
+    /// The same context with the last checkpoint of the task.
+    pub fn with_checkpoint(self, checkpoint: Payload) -> Self {
+        self.with(|given| given.checkpoint = Some(checkpoint))
     }
 
     /// The same context with the token that fires when the grace after the order to stop is
     /// over. Only handlers that [end themselves](crate::Handler::ends_itself) look at it.
     pub fn with_grace_over(self, token: CancellationToken) -> Self {
-        let Inner { attempt, token: stop, checkpoint, host, .. } = &*self.0;
-        Self(Arc::new(Inner {
-            attempt: attempt.clone(),
-            token: stop.clone(),
-            grace_over: Some(token),
-            checkpoint: checkpoint.clone(),
-            host: Arc::clone(host),
-        }))
+        self.with(|given| given.grace_over = Some(token))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Given)) -> Self {
+        change(Arc::make_mut(self.given.get_or_insert_default()));
+        self
     }
 
     /// Which attempt this is.
     pub fn attempt(&self) -> &AttemptId {
-        &self.0.attempt
+        self.host.attempt()
     }
 
     /// A key for services that accept one: equal for all attempts of this task, different for
     /// any other task of any job.
     pub fn idempotency_key(&self) -> String {
-        let AttemptId { job, task, .. } = &self.0.attempt;
+        let AttemptId { job, task, .. } = self.attempt();
         format!("{job}:{task}")
     }
 
     /// The token that fires when the attempt is told to stop.
     pub fn token(&self) -> &CancellationToken {
-        &self.0.token
+        self.host.token()
     }
 
     /// Resolves when the attempt is told to stop.
     pub async fn cancelled(&self) {
-        self.0.token.cancelled().await;
+        self.token().cancelled().await;
     }
 
     /// Resolves when the grace after the order to stop is over, and never where nobody will
     /// say so.
     pub async fn grace_over(&self) {
-        match &self.0.grace_over {
+        match self.given.as_ref().and_then(|given| given.grace_over.as_ref()) {
             Some(token) => token.cancelled().await,
             None => std::future::pending().await,
         }
@@ -125,48 +129,49 @@ impl TaskContext {
 
     /// Ends a task between two pieces of work: `cx.ensure_live()?`.
     pub fn ensure_live(&self) -> TaskResult<()> {
-        if self.0.token.is_cancelled() { Err(TaskError::cancelled()) } else { Ok(()) }
+        if self.token().is_cancelled() { Err(TaskError::cancelled()) } else { Ok(()) }
     }
 
     /// Waits for `future`, or for the order to stop, whichever comes first. What `future` had
     /// not finished by then is dropped.
     pub async fn or_cancelled<F: Future>(&self, future: F) -> TaskResult<F::Output> {
-        let output = self.0.token.run_until_cancelled(future).await;
+        let output = self.token().run_until_cancelled(future).await;
         output.ok_or_else(TaskError::cancelled)
     }
 
     /// Shows how far the attempt is. Volatile: it is shown, never logged.
     pub fn progress(&self, progress: Progress) {
-        self.0.host.progress(Some(progress), None);
+        self.host.progress(Some(progress), None);
     }
 
     /// Shows what the attempt is doing, in a few words. Volatile.
     pub fn message(&self, message: impl Into<String>) {
-        self.0.host.progress(None, Some(message.into()));
+        self.host.progress(None, Some(message.into()));
     }
 
     /// Shows that the attempt is alive. Where its task has a `heartbeat_timeout`, an attempt of
     /// which nothing is heard for so long is stopped. Progress, messages, checkpoints and what it
     /// writes to its step log are heard, too; this is for work that has nothing to say meanwhile.
     pub fn heartbeat(&self) {
-        self.0.host.heartbeat();
+        self.host.heartbeat();
     }
 
     /// The last checkpoint of this task, from whichever attempt.
     pub fn restore<S: DeserializeOwned>(&self) -> Result<Option<S>, PayloadError> {
-        self.0.checkpoint.as_ref().map(Payload::to).transpose()
+        let checkpoint = self.given.as_ref().and_then(|given| given.checkpoint.as_ref());
+        checkpoint.map(Payload::to).transpose()
     }
 
     /// Keeps `state` for the attempts to come; durable when this returns.
     pub async fn checkpoint<S: Serialize + Sync + ?Sized>(&self, state: &S) -> TaskResult<()> {
-        self.0.host.checkpoint(Payload::of(state)?).await
+        self.host.checkpoint(Payload::of(state)?).await
     }
 
     /// The output of an earlier task of the job.
     ///
     /// Fails without retry where that task has none, or one that is no `T`.
     pub fn output_of<T: DeserializeOwned>(&self, task: &str) -> TaskResult<T> {
-        let output = self.0.host.output_of(task).ok_or_else(|| {
+        let output = self.host.output_of(task).ok_or_else(|| {
             TaskError::new("missing_output", format!("task {task:?} has no output")).give_up()
         })?;
         output.to().map_err(|error| {
@@ -177,6 +182,6 @@ impl TaskContext {
 
     /// Appends bytes to the attempt's step log.
     pub fn log(&self, stream: Stream, bytes: &[u8]) {
-        self.0.host.log(stream, bytes);
+        self.host.log(stream, bytes);
     }
 }

@@ -135,13 +135,15 @@ impl Attempt {
         };
         let cancel_when = std::mem::replace(&mut self.cancel_when, Box::new(|_| false));
         let host = Arc::new(Fake {
+            attempt,
             token: self.token.clone(),
             outputs: std::mem::take(&mut self.outputs),
             restored: self.checkpoint.clone(),
             kept: Mutex::new(Kept { calls: Vec::new(), cancel_when }),
         });
-        let checkpoint = self.checkpoint.take();
-        (TaskContext::new(attempt, self.token.clone(), checkpoint, host.clone()), host)
+        let checkpoint = self.checkpoint.take().into_iter();
+        let cx = TaskContext::new(host.clone());
+        (checkpoint.fold(cx, TaskContext::with_checkpoint), host)
     }
 }
 
@@ -263,6 +265,7 @@ impl<O: fmt::Debug> fmt::Debug for Run<O> {
 }
 
 struct Fake {
+    attempt: AttemptId,
     token: CancellationToken,
     outputs: HashMap<Box<str>, Payload>,
     restored: Option<Payload>,
@@ -290,6 +293,14 @@ impl Fake {
 
 #[async_trait]
 impl Host for Fake {
+    fn attempt(&self) -> &AttemptId {
+        &self.attempt
+    }
+
+    fn token(&self) -> &CancellationToken {
+        &self.token
+    }
+
     fn progress(&self, progress: Option<Progress>, message: Option<String>) {
         let progress = progress.map(Call::Progress);
         progress.into_iter().chain(message.map(Call::Message)).for_each(|call| self.keep(call));

@@ -15,7 +15,7 @@ use std::thread;
 use annals_tasks_sdk::cancel::CancellationToken;
 use annals_tasks_sdk::context::Host;
 use annals_tasks_sdk::{
-    Done, Handler, Payload, Progress, Stream, TaskContext, TaskError, TaskResult,
+    AttemptId, Done, Handler, Payload, Progress, Stream, TaskContext, TaskError, TaskResult,
 };
 use async_trait::async_trait;
 use rustix::process::{Signal, getpid, kill_process};
@@ -50,7 +50,6 @@ static CHILD: OnceLock<Child> = OnceLock::new();
 
 struct Child {
     assignment: Assignment,
-    token: CancellationToken,
     link: Arc<Link>,
 }
 
@@ -108,20 +107,21 @@ fn prepare() -> io::Result<()> {
     let assignment: Assignment =
         frame::read(&mut control)?.ok_or_else(|| io::Error::other("the engine is gone"))?;
     assignment.limits.take()?;
-    let token = CancellationToken::new();
     let link = Arc::new(Link {
+        attempt: assignment.id(),
+        token: CancellationToken::new(),
         writer: Mutex::new(control.try_clone()?),
         saving: Mutex::default(),
         asking: Mutex::default(),
         requests: AtomicU64::new(0),
     });
-    let (stop, answers) = (token.clone(), Arc::clone(&link));
+    let answers = Arc::clone(&link);
     thread::Builder::new()
         .name("annals-orders".into())
         .stack_size(STACK_BYTES)
-        .spawn(move || answers.listen(&control, &stop))?;
+        .spawn(move || answers.listen(&control))?;
     // There is one entry into a process.
-    let _ = CHILD.set(Child { assignment, token, link });
+    let _ = CHILD.set(Child { assignment, link });
     Ok(())
 }
 
@@ -159,12 +159,12 @@ impl Child {
                 TaskError::new("spawn_failed", format!("no threads can be had: {error}"))
             })?;
         let assignment = &self.assignment;
-        let id = assignment.id();
+        let id = &self.link.attempt;
         let span =
             tracing::info_span!("attempt", job = %id.job, task = %id.task, attempt = id.attempt);
-        let checkpoint = assignment.checkpoint.clone().into();
-        let host: Arc<dyn Host> = Arc::clone(&self.link) as _;
-        let cx = TaskContext::new(id, self.token.clone(), checkpoint, host);
+        let checkpoint: Option<Payload> = assignment.checkpoint.clone().into();
+        let cx = TaskContext::new(Arc::clone(&self.link) as _);
+        let cx = checkpoint.into_iter().fold(cx, TaskContext::with_checkpoint);
         let input = assignment.input.clone();
         self.link.say(&Report::Begun);
         // On a thread of the runtime, not on this one, which may have a small stack.
@@ -188,6 +188,8 @@ impl Child {
 
 /// The way to the engine.
 struct Link {
+    attempt: AttemptId,
+    token: CancellationToken,
     writer: Mutex<UnixStream>,
     saving: Mutex<HashMap<u64, oneshot::Sender<TaskResult<()>>>>,
     asking: Mutex<HashMap<u64, mpsc::Sender<Option<Payload>>>>,
@@ -196,10 +198,10 @@ struct Link {
 
 impl Link {
     /// Takes orders until there will be none. Then nobody waits for the attempt any more.
-    fn listen(&self, mut control: &UnixStream, stop: &CancellationToken) {
+    fn listen(&self, mut control: &UnixStream) {
         while let Ok(Some(order)) = frame::read(&mut control) {
             match order {
-                Order::Stop => stop.cancel(),
+                Order::Stop => self.token.cancel(),
                 Order::Saved { request, failure } => {
                     let saved = failure.map_or(Ok(()), |failure| Err(failure.into_error()));
                     let waiting = locked(&self.saving).remove(&request);
@@ -239,6 +241,14 @@ impl Link {
 
 #[async_trait]
 impl Host for Link {
+    fn attempt(&self) -> &AttemptId {
+        &self.attempt
+    }
+
+    fn token(&self) -> &CancellationToken {
+        &self.token
+    }
+
     fn progress(&self, progress: Option<Progress>, message: Option<String>) {
         self.say(&Report::progress(progress, message));
     }

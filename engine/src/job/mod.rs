@@ -14,6 +14,7 @@ mod effect;
 mod event;
 mod evolve;
 mod fork;
+mod glance;
 mod graph;
 mod key;
 mod kinds;
@@ -30,8 +31,8 @@ mod status;
 
 pub use command::{Command, Context, Input, LossRule, Outcome, Place, Report};
 pub use deadline::Deadline;
-pub(crate) use decide::invalid;
 pub use decide::{StepError, begin, decide, step, submit};
+pub(crate) use decide::{invalid, step_into};
 pub use effect::Effect;
 pub use event::{
     AttemptEnd, Event, Failure, LogSize, Origin, PauseMode, Purged, Recorded, Submitted,

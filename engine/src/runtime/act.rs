@@ -2,6 +2,7 @@
 
 use annals_tasks_sdk::{JobId, TaskError, TaskResult, Timestamp};
 
+use super::ahead::AHEAD;
 use super::error::JobError;
 use super::executor::Entry;
 use super::keys::Claim;
@@ -75,14 +76,28 @@ pub(super) fn answer_or_drop<T: Send + 'static>(reply: Reply<T>, value: T) -> Ac
 impl Loop {
     /// Does what durable events allow.
     pub(super) fn act(&mut self) {
+        let mut done = 0_usize;
         while let Some((ticket, _)) = self.pending.front() {
             if *ticket > self.durable {
                 break;
             }
+            if done.is_multiple_of(AHEAD) {
+                self.look_at_published();
+            }
+            done += 1;
             if let Some((_, action)) = self.pending.pop_front() {
                 self.perform(action);
             }
         }
+    }
+
+    /// Looks at the jobs of the actions that come next.
+    fn look_at_published(&self) {
+        let next = self.pending.iter().take(AHEAD).take_while(|(of, _)| *of <= self.durable);
+        self.look_at_changed(next.filter_map(|(_, action)| match action {
+            Action::Publish { job, .. } => Some(*job),
+            _ => None,
+        }));
     }
 
     pub(super) fn perform(&mut self, action: Action) {
@@ -119,7 +134,7 @@ impl Loop {
     fn stop(&mut self, job: JobId, task: TaskNumber, attempt: u32) {
         let Some(Entry::Loaded(executor)) = self.entries.get_mut(&job) else { return };
         if let Some(running) = executor.running(task).filter(|live| live.attempt == attempt) {
-            running.tell_to_stop(self.now);
+            running.own.tell_to_stop(self.now);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Attempts: one execution of a task, from the moment its start is durable until it is really
 //! over.
 
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use annals_tasks_sdk::cancel::CancellationToken;
@@ -9,15 +9,16 @@ use annals_tasks_sdk::context::Host;
 use annals_tasks_sdk::duration::format_duration;
 use annals_tasks_sdk::{
     AttemptId, Done, Handler, Payload, Progress, Stream, TaskContext, TaskError, TaskResult,
+    Timestamp,
 };
 use async_trait::async_trait;
 use tracing::Instrument;
 
 use super::call::{Call, Ended};
 use super::engine::Shared;
-use super::executor::{Executor, Outputs, Running};
+use super::executor::{Executor, Outputs};
 use super::heartbeat::Heartbeat;
-use super::message::{LiveCell, Message, Reply};
+use super::message::{Live, Message, Reply};
 use super::pool::PoolId;
 use super::registry::{Behaviour, KindId};
 use crate::job::{Failure, LogSize, Outcome, Report, Task, TaskNumber, ValueDigest};
@@ -35,7 +36,9 @@ pub(super) fn grace_of(task: &Task) -> Duration {
     task.spec.policy.cancel_grace.unwrap_or(GRACE)
 }
 
-/// An attempt that is about to run. One allocation carries it, its context's host included.
+/// An attempt. One allocation carries it: what it needs to run, the host of its context, and what
+/// its loop sees of it.
+#[derive(Clone)]
 pub(super) struct Attempt(Arc<Carried>);
 
 /// What an attempt needs to run.
@@ -51,8 +54,9 @@ struct Carried {
     /// Where something must be heard of it.
     heartbeat: Option<Arc<Heartbeat>>,
     grace: Duration,
-    token: CancellationToken,
-    live: LiveCell,
+    /// Made for who first asks for it: most attempts are over before anybody does.
+    token: OnceLock<CancellationToken>,
+    live: Mutex<Live>,
     outputs: Option<Arc<Outputs>>,
     /// The step log, from its first byte on.
     log: OnceLock<AttemptLog>,
@@ -74,20 +78,15 @@ impl Attempt {
         shared: &Arc<Shared>,
         home: usize,
         executor: &mut Executor,
-        running: &Running,
+        (task, attempt): (TaskNumber, u32),
         kind: KindId,
     ) -> Option<Self> {
         let Behaviour::Run { handler, pool } = shared.registry.get(kind) else { return None };
         let outputs = handler.reads_outputs().then(|| executor.outputs());
         let job = &executor.job;
-        let task = job.task(running.task)?;
+        let (number, task) = (task.0, job.task(task)?);
         let policy = &task.spec.policy;
-        let id = AttemptId {
-            job: job.id(),
-            task: task.spec.id.clone(),
-            number: running.task.0,
-            attempt: running.attempt,
-        };
+        let id = AttemptId { job: job.id(), task: task.spec.id.clone(), number, attempt };
         let heartbeat = policy.heartbeat_timeout;
         let heartbeat = heartbeat.map(|limit| Arc::new(Heartbeat::new(limit, &shared.clock)));
         let carried = Carried {
@@ -101,8 +100,8 @@ impl Attempt {
             timeout: policy.timeout,
             heartbeat,
             grace: grace_of(task),
-            token: running.token.clone(),
-            live: Arc::clone(&running.live),
+            token: OnceLock::new(),
+            live: Mutex::default(),
             outputs,
             log: OnceLock::new(),
         };
@@ -111,6 +110,27 @@ impl Attempt {
             carried.log();
         }
         Some(Self(Arc::new(carried)))
+    }
+
+    /// What it says of itself.
+    pub(super) fn live(&self) -> MutexGuard<'_, Live> {
+        self.0.live()
+    }
+
+    /// Tells it to stop, and shows that.
+    pub(super) fn tell_to_stop(&self, now: Timestamp) {
+        self.0.live().stop(now);
+        self.cancel();
+    }
+
+    /// Tells it to stop.
+    pub(super) fn cancel(&self) {
+        self.0.token().cancel();
+    }
+
+    /// Whether it was told to stop.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.0.token.get().is_some_and(CancellationToken::is_cancelled)
     }
 
     /// Runs it until it is really over, and reports.
@@ -137,28 +157,23 @@ impl Attempt {
 
     async fn outcome(&self) -> Outcome {
         match self.prepare().await {
-            Ok((cx, grace_over, input)) => self.drive(cx, grace_over, input).await,
+            Ok((cx, input)) => self.drive(cx, input).await,
             Err(error) => Outcome::Failed(error),
         }
     }
 
-    async fn prepare(&self) -> TaskResult<(TaskContext, CancellationToken, Payload)> {
+    async fn prepare(&self) -> TaskResult<(TaskContext, Payload)> {
         let carried = &self.0;
         let input = carried
             .input
             .as_ref()
             .map_err(|missing| TaskError::new(&missing.code, &missing.message).give_up())?;
-        let checkpoint = match carried.checkpoint {
-            Some(digest) => Some(self.read_checkpoint(digest).await?),
-            None => None,
+        let cx = TaskContext::new(Arc::clone(carried) as _);
+        let cx = match carried.checkpoint {
+            Some(digest) => cx.with_checkpoint(self.read_checkpoint(digest).await?),
+            None => cx,
         };
-        let host: Arc<dyn Host> = Arc::clone(carried) as _;
-        let cx = TaskContext::new(carried.id.clone(), carried.token.clone(), checkpoint, host);
-        if !carried.handler.ends_itself() {
-            return Ok((cx, carried.token.clone(), input.clone()));
-        }
-        let grace_over = CancellationToken::new();
-        Ok((cx.with_grace_over(grace_over.clone()), grace_over, input.clone()))
+        Ok((cx, input.clone()))
     }
 
     async fn read_checkpoint(&self, digest: ValueDigest) -> TaskResult<Payload> {
@@ -175,15 +190,14 @@ impl Attempt {
         Ok(Payload::trusted(text))
     }
 
-    async fn drive(
-        &self,
-        cx: TaskContext,
-        grace_over: CancellationToken,
-        input: Payload,
-    ) -> Outcome {
+    async fn drive(&self, mut cx: TaskContext, input: Payload) -> Outcome {
         // Whoever was told that it stops must not see it begin.
-        if self.0.token.is_cancelled() {
+        if self.is_cancelled() {
             return Outcome::Interrupted(TaskError::cancelled());
+        }
+        let grace_over = self.0.handler.ends_itself().then(CancellationToken::new);
+        if let Some(grace_over) = &grace_over {
+            cx = cx.with_grace_over(grace_over.clone());
         }
         let mut call = self.call(cx, input);
         let clock = &self.0.shared.clock;
@@ -192,22 +206,21 @@ impl Attempt {
         let told = tokio::select! {
             biased;
             result = call.run() => return self.classify(Told::Nothing, result),
-            () = self.0.token.cancelled() => Told::ToStop,
+            () = self.0.cancelled() => Told::ToStop,
             () = self.0.timeout() => Told::TimedOut,
             () = self.0.silence() => Told::Silent,
         };
         self.0.is_stopping();
-        self.0.token.cancel();
+        self.cancel();
         let result = tokio::select! {
             biased;
             result = call.run() => result,
-            () = clock.sleep(self.0.grace) => {
-                if self.0.handler.ends_itself() {
+            () = clock.sleep(self.0.grace) => match grace_over {
+                Some(grace_over) => {
                     grace_over.cancel();
                     call.run().await
-                } else {
-                    call.end().await
                 }
+                None => call.end().await,
             }
         };
         self.classify(told, result)
@@ -235,7 +248,7 @@ impl Attempt {
         match (told, result) {
             (Told::Nothing | Told::ToStop, Ok(done)) => Outcome::Completed(done),
             // The order to stop may have come just as the task answered that it had seen it.
-            (Told::Nothing, Err(error)) if error.is_cancelled() && self.0.token.is_cancelled() => {
+            (Told::Nothing, Err(error)) if error.is_cancelled() && self.is_cancelled() => {
                 Outcome::Interrupted(error)
             }
             (Told::Nothing, Err(error)) => Outcome::Failed(error),
@@ -294,6 +307,15 @@ fn with_rest_of(error: Option<TaskError>, timed_out: TaskError) -> TaskError {
 }
 
 impl Carried {
+    fn live(&self) -> MutexGuard<'_, Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Resolves when the attempt is told to stop.
+    async fn cancelled(&self) {
+        self.token().cancelled().await;
+    }
+
     /// Resolves when the attempt has taken too long.
     async fn timeout(&self) {
         match self.timeout {
@@ -346,18 +368,24 @@ impl Carried {
 
     /// Shows that the attempt was told to stop, if that is not shown yet.
     fn is_stopping(&self) {
-        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.stop(self.shared.clock.now());
+        self.live().stop(self.shared.clock.now());
     }
 }
 
 /// The calls of an attempt's context.
 #[async_trait]
 impl Host for Carried {
+    fn attempt(&self) -> &AttemptId {
+        &self.id
+    }
+
+    fn token(&self) -> &CancellationToken {
+        self.token.get_or_init(CancellationToken::new)
+    }
+
     fn progress(&self, progress: Option<Progress>, message: Option<String>) {
         self.beat();
-        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.says(progress, message);
+        self.live().says(progress, message);
     }
 
     fn heartbeat(&self) {

@@ -91,6 +91,6 @@ impl Loop {
 /// Tells all attempts of a job to stop.
 pub(super) fn stop_all(executor: &Executor) {
     for running in &executor.running {
-        running.token.cancel();
+        running.own.cancel();
     }
 }

@@ -199,9 +199,8 @@ impl Hands {
     pub fn turn(&mut self, home: usize, most: usize) {
         let Turned { each, outbox, mail } = &mut self.loops[home];
         outbox.take(mail, usize::MAX, AT_ONCE, Duration::ZERO);
-        let taken = most.min(mail.len());
         if !each.is_over() {
-            each.turn(mail.drain(..taken));
+            each.turn(mail, most.min(mail.len()));
         }
     }
 
@@ -342,7 +341,7 @@ fn seen(each: &Loop, executor: &Executor, due: Option<Timestamp>) -> JobSeen {
         task: running.task,
         attempt: running.attempt,
         started: running.is_spawned(),
-        told_to_stop: running.token.is_cancelled(),
+        told_to_stop: running.own.is_cancelled(),
         slots: 1 + usize::from(running.held.suspect),
     });
     let wanting = executor.wanting.iter().map(|wanting| WantSeen {

@@ -11,7 +11,7 @@ use super::error::{CommandError, EngineError, JobError, SubmitError};
 use super::executor::{Entry, Executor, Running};
 use super::keys::Claim;
 use super::laws::BrokenLaw;
-use super::message::{Answer, Ask, Reply, Shows, Snapshot};
+use super::message::{Answer, Ask, Commanded, Reply, Shows, Snapshot};
 use super::turn::{Loop, THIS_TURN};
 use crate::job::{
     Command, Context, IdempotencyKey, Illegal, Job, Origin, Report, StepError, TaskNumber, step,
@@ -52,14 +52,8 @@ impl Loop {
         }
     }
 
-    pub(super) fn on_command(
-        &mut self,
-        id: JobId,
-        command: Command,
-        ask: Ask,
-        claim: Option<Box<Claim>>,
-        reply: Reply<Result<Answer, CommandError>>,
-    ) {
+    pub(super) fn on_command(&mut self, commanded: Commanded) {
+        let Commanded { job: id, command, ask, claim, reply } = commanded;
         if !self.shared.settings.dispatches && !ask.dry_run {
             // A start that runs jobs has done so already.
             match self.shared.end_leftovers() {
@@ -247,7 +241,7 @@ impl Loop {
         for entry in self.entries.values() {
             let Entry::Loaded(executor) = entry else { continue };
             for running in &executor.running {
-                running.tell_to_stop(self.now);
+                running.own.tell_to_stop(self.now);
                 longest = longest.max(executor.job.task(running.task).map_or(GRACE, grace_of));
             }
         }

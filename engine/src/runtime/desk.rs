@@ -15,7 +15,7 @@ use super::message::Message;
 use super::pool::{PoolId, SUSPECTS, Waiter};
 use super::turn::{Loop, THIS_TURN};
 use super::wants::Want;
-use crate::job::{Context, Effect, Origin, Report, StepError, TaskNumber, step};
+use crate::job::{Context, Effect, Origin, Report, StepError, TaskNumber};
 
 /// A loaded job, and what of its loop a turn uses for it.
 pub(super) struct Desk<'a> {
@@ -112,10 +112,8 @@ impl Desk<'_> {
             losses: self.shared.settings.losses,
         };
         let job = self.id;
-        match step(self.executor.job_mut(), report, &cx) {
-            Ok(events) => {
-                let count = events.len();
-                self.executor.add(events);
+        match self.executor.step(report, &cx) {
+            Ok(count) => {
                 self.touch();
                 count
             }

@@ -2,13 +2,11 @@
 //! the end of a task and the start of the next go into one commit.
 
 use annals_tasks_sdk::TaskError;
-use annals_tasks_sdk::cancel::CancellationToken;
 
 use super::act::Action;
 use super::attempt::Attempt;
 use super::desk::Desk;
 use super::executor::{Held, Running, Wanting};
-use super::message::LiveCell;
 use super::pool::{SUSPECTS, Waiter};
 use super::registry::{Behaviour, KindId};
 use super::turn::Loop;
@@ -120,17 +118,11 @@ impl Desk<'_> {
         let is_it = |wanting: &Wanting| wanting.task == task;
         let Some(place) = self.executor.wanting.iter().position(is_it) else { return };
         let Wanting { held, kind, .. } = self.executor.wanting.swap_remove(place);
-        let mut running = Running {
-            task,
-            attempt,
-            held,
-            token: CancellationToken::new(),
-            live: LiveCell::default(),
-            waiting: None,
-            seq: self.executor.job.seq(),
-            stop_ordered: false,
-        };
-        running.waiting = Attempt::new(self.shared, self.home, self.executor, &running, kind);
+        let own = Attempt::new(self.shared, self.home, self.executor, (task, attempt), kind);
+        // Only tasks of kinds that run hold slots.
+        let Some(own) = own else { return self.give_back(held) };
+        let (waiting, seq) = (Some(own.clone()), self.executor.job.seq());
+        let running = Running { task, attempt, held, own, waiting, seq, stop_ordered: false };
         self.executor.running.push(running);
         *self.live += 1;
     }

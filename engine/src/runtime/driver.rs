@@ -29,11 +29,10 @@ pub(super) fn start(each: Loop, outbox: Outbox) -> std::io::Result<JoinHandle<()
         let mut waiting = VecDeque::new();
         while !each.0.is_over() {
             outbox.take(&mut waiting, TURN_MAX, worth(&each.0), at_most(&each.0));
-            let mut messages = waiting.drain(..);
             // After a panic who waits for an answer hears of it by the drop of what the turn
             // has not come to, and must find the reason then.
             let _reason = Reason(Arc::clone(&each.0.shared));
-            each.0.turn(&mut messages);
+            each.0.turn(&mut waiting, TURN_MAX);
         }
     })
 }

@@ -3,21 +3,20 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use annals_tasks_sdk::cancel::CancellationToken;
-use annals_tasks_sdk::{JobId, Payload, TaskId, Timestamp};
+use annals_tasks_sdk::{JobId, Payload, TaskId};
 
 use super::attempt::Attempt;
 use super::error::JobError;
 use super::exclusives::Turn;
 use super::ids::JobMap;
 use super::laws::{BrokenLaw, Written};
-use super::message::{LiveCell, Snapshot};
+use super::message::Snapshot;
 use super::pool::{Place, PoolId};
 use super::purges::Files;
 use super::registry::KindId;
 use crate::job::{
-    Command, Context, Event, Exclusive, Job, JobStatus, Recorded, Task, TaskNumber, Tombstone,
-    begin,
+    Command, Context, Event, Exclusive, Job, JobStatus, Recorded, Report, StepError, Task,
+    TaskNumber, Tombstone, begin, step_into,
 };
 use crate::log::{CodecError, Draft, Head, JobRow, Row, Ticket};
 
@@ -77,9 +76,8 @@ pub(super) struct Running {
     pub(super) task: TaskNumber,
     pub(super) attempt: u32,
     pub(super) held: Held,
-    pub(super) token: CancellationToken,
-    pub(super) live: LiveCell,
-    /// The attempt itself, until its start is durable and it comes to life.
+    pub(super) own: Attempt,
+    /// The same, to be run when its start is durable.
     pub(super) waiting: Option<Attempt>,
     /// The seq of the job with which its start is durable.
     pub(super) seq: u64,
@@ -91,13 +89,6 @@ impl Running {
     /// Whether it has come to life.
     pub(super) fn is_spawned(&self) -> bool {
         self.waiting.is_none()
-    }
-
-    pub(super) fn tell_to_stop(&self, now: Timestamp) {
-        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.stop(now);
-        drop(live);
-        self.token.cancel();
     }
 }
 
@@ -237,25 +228,49 @@ impl Executor {
         }
     }
 
+    /// Lets the machine take a report in. Gives how many events that made; after an error there
+    /// are none of it.
+    pub(super) fn step(&mut self, report: Report, cx: &Context) -> Result<usize, StepError> {
+        let before = self.fresh.len();
+        let job = Arc::make_mut(&mut self.job);
+        if let Err(error) = step_into(job, report, cx, &mut self.fresh) {
+            self.fresh.truncate(before);
+            return Err(error);
+        }
+        self.note(before);
+        Ok(self.fresh.len() - before)
+    }
+
     /// Takes the events of a step in.
     pub(super) fn add(&mut self, events: Vec<Recorded>) {
-        for recorded in &events {
-            if let Event::TaskCompleted { task, .. }
-            | Event::TaskSkipped { task, output: Some(_) } = &recorded.event
-            {
-                self.unshown.push_back((recorded.seq, *task));
-            }
-            if let Event::JobPurged(_) = &recorded.event {
-                self.files = Files::Left;
-                self.values.clear();
-                self.outputs = None;
-                self.unshown.clear();
-            }
-        }
+        let before = self.fresh.len();
         if self.fresh.is_empty() {
             self.fresh = events;
         } else {
             self.fresh.extend(events);
+        }
+        self.note(before);
+    }
+
+    /// Notes what the events of the turn from this one on mean for what is kept beside the job.
+    fn note(&mut self, from: usize) {
+        for recorded in &self.fresh[from..] {
+            match &recorded.event {
+                // While nobody reads them, they need not be shown: see `outputs`.
+                Event::TaskCompleted { task, .. }
+                | Event::TaskSkipped { task, output: Some(_) }
+                    if self.outputs.is_some() =>
+                {
+                    self.unshown.push_back((recorded.seq, *task));
+                }
+                Event::JobPurged(_) => {
+                    self.files = Files::Left;
+                    self.values.clear();
+                    self.outputs = None;
+                    self.unshown.clear();
+                }
+                _ => {}
+            }
         }
     }
 
@@ -301,6 +316,25 @@ impl Executor {
         })
     }
 
+    /// Reads what a turn needs of it, for whoever wants that fetched from memory.
+    pub(super) fn glance(&self) -> u64 {
+        self.head.seq
+            ^ self.durable_seq
+            ^ self.ticket.0
+            ^ self.running.len() as u64
+            ^ self.wanting.len() as u64
+            ^ self.fresh.len() as u64
+            ^ self.unshown.len() as u64
+            ^ u64::from(self.recovered)
+    }
+
+    /// The same of what is behind its fields.
+    pub(super) fn glance_behind(&self) -> u64 {
+        let running = self.running.first().map_or(0, |running| running.seq);
+        let of = |recorded: Option<&Recorded>| recorded.map_or(0, |recorded| recorded.seq);
+        running ^ of(self.fresh.first()) ^ of(self.fresh.last())
+    }
+
     /// Whether nothing would be lost but time if it were loaded again when needed.
     pub(super) fn is_idle(&self) -> bool {
         self.running.is_empty()
@@ -311,10 +345,8 @@ impl Executor {
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
-        let live = self.running.iter().map(|running| {
-            let live = running.live.lock().unwrap_or_else(PoisonError::into_inner);
-            (running.task, live.clone())
-        });
+        let live = self.running.iter();
+        let live = live.map(|running| (running.task, running.own.live().clone()));
         let (job, live) = (Arc::clone(&self.job), live.collect::<BTreeMap<_, _>>());
         Snapshot { job, live, lack: None }
     }

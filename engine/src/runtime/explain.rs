@@ -98,8 +98,10 @@ impl Loop {
     pub(super) fn answer_whys(&mut self) {
         for Why { job, reply } in std::mem::take(&mut self.whys) {
             // What the turn has taken notice of may have let the job go meanwhile.
-            let asked = self.when_loaded(Message::Explain { job, reply });
-            let Some(Message::Explain { job, reply }) = asked else { continue };
+            if !self.is_at_hand(job) {
+                self.wait_for(job, Message::Explain { job, reply });
+                continue;
+            }
             let seen = self.see(job);
             self.after_events_of(job, answer(reply, seen));
         }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::engine::{Engine, Shared};
 use super::error::{CommandError, EngineError, JobError};
 use super::keys::Claimed;
-use super::message::{Answer, Ask, Message, Snapshot};
+use super::message::{Answer, Ask, Commanded, Message, Snapshot};
 use crate::job::{Command, Failure, Job, JobStatus, Origin, TaskStatus};
 use crate::log::Head;
 
@@ -84,7 +84,8 @@ impl JobHandle {
             },
         };
         let clears = matches!(command, Command::Purge { .. }) && !ask.dry_run;
-        let tell = |reply| Message::Command { job, command, ask, claim, reply };
+        let commanded = |reply| Commanded { job, command, ask, claim, reply };
+        let tell = |reply| Message::Command(Box::new(commanded(reply)));
         let answer = shared.ask(home, tell).await??;
         if clears {
             // It is purged, whatever keeps its files from being removed now.

@@ -215,7 +215,7 @@ impl Loop {
             }
             Effect::Stop { task, .. } => {
                 let live = executor.running(task);
-                (live.is_some_and(|live| live.token.is_cancelled()), Lack::Stop(task))
+                (live.is_some_and(|live| live.own.is_cancelled()), Lack::Stop(task))
             }
             // After the clock was set back, a time that had come lies ahead again: the task stands
             // in its queue, and is looked at when it is granted its slot.

@@ -1,7 +1,7 @@
 //! What is sent to a loop, and what comes back.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_tasks_sdk::{JobId, Payload, Progress, TaskResult, Timestamp};
@@ -131,8 +131,6 @@ impl Live {
     }
 }
 
-pub(super) type LiveCell = Arc<Mutex<Live>>;
-
 /// What the answer to a submission brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shows {
@@ -140,6 +138,16 @@ pub(super) enum Shows {
     Acceptance,
     /// The job as its first events have made it.
     Snapshot,
+}
+
+/// A command, and what it comes with. By far the largest that a loop is sent, and seldom: it lies
+/// apart, so that all other messages are small.
+pub(super) struct Commanded {
+    pub(super) job: JobId,
+    pub(super) command: Command,
+    pub(super) ask: Ask,
+    pub(super) claim: Option<Box<Claim>>,
+    pub(super) reply: Reply<Result<Answer, CommandError>>,
 }
 
 /// What is sent to a loop.
@@ -150,13 +158,7 @@ pub(super) enum Message {
         shows: Shows,
         reply: Reply<Result<Option<Snapshot>, SubmitError>>,
     },
-    Command {
-        job: JobId,
-        command: Command,
-        ask: Ask,
-        claim: Option<Box<Claim>>,
-        reply: Reply<Result<Answer, CommandError>>,
-    },
+    Command(Box<Commanded>),
     Snapshot {
         job: JobId,
         reply: Reply<Result<Snapshot, JobError>>,
@@ -236,8 +238,8 @@ impl Message {
     /// The job that must be loaded before this can be taken up.
     pub(super) fn job_to_load(&self) -> Option<JobId> {
         match self {
-            Self::Command { job, .. }
-            | Self::Snapshot { job, .. }
+            Self::Command(commanded) => Some(commanded.job),
+            Self::Snapshot { job, .. }
             | Self::Explain { job, .. }
             | Self::Changed { job, .. }
             | Self::Ended { job, .. } => Some(*job),
@@ -249,7 +251,7 @@ impl Message {
     pub(super) fn refuse(self, error: &JobError) -> Option<Action> {
         let error = error.clone();
         match self {
-            Self::Command { reply, .. } => Some(answer(reply, Err(error.into()))),
+            Self::Command(commanded) => Some(answer(commanded.reply, Err(error.into()))),
             Self::Snapshot { reply, .. } | Self::Ended { reply, .. } => {
                 Some(answer(reply, Err(error)))
             }

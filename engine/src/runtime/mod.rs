@@ -6,6 +6,7 @@
 
 mod act;
 mod agenda;
+mod ahead;
 mod attempt;
 mod broken;
 mod builder;

@@ -34,14 +34,9 @@ pub(super) struct Loading {
 }
 
 impl Loop {
-    /// Gives a message back that can be taken up now; keeps one whose job must be read first.
-    pub(super) fn when_loaded(&mut self, message: Message) -> Option<Message> {
-        let Some(id) = message.job_to_load() else { return Some(message) };
-        if self.is_at_hand(id) {
-            return Some(message);
-        }
+    /// Keeps a message whose job must be read first.
+    pub(super) fn wait_for(&mut self, id: JobId, message: Message) {
         self.loading(id).waiting.push(message);
-        None
     }
 
     /// The executor of a job that is at hand.
@@ -66,7 +61,7 @@ impl Loop {
 
     /// Whether what is asked of a job can be answered now, be it that it was given up. A job at
     /// rest is taken up.
-    fn is_at_hand(&mut self, id: JobId) -> bool {
+    pub(super) fn is_at_hand(&mut self, id: JobId) -> bool {
         if matches!(self.entries.get(&id), Some(Entry::Loaded(_))) || self.broken.contains_key(&id)
         {
             return true;

@@ -16,7 +16,7 @@ use super::act::{Action, answer_or_drop};
 use super::engine::{Engine, INBOX_MAX};
 use super::error::{CommandError, JobError, SubmitError};
 use super::keys::Claimed;
-use super::message::{Ask, Message, Reply, Shows};
+use super::message::{Ask, Commanded, Message, Reply, Shows};
 use super::submit::Submission;
 use crate::job::{Command, IdempotencyKey, JobStatus, Origin, Submitted, submit};
 use crate::log::MemoryDisk;
@@ -73,7 +73,8 @@ async fn what_fits_no_row_stops_its_job_alone() {
     let seq = within(job.snapshot()).await.unwrap().job.seq();
     let (command, ask) = (Command::Cancel, Ask { origin: huge(), ..Ask::default() });
     let claim = None;
-    let refused = shared.ask(0, |reply| Message::Command { job: id, command, ask, claim, reply });
+    let commanded = |reply| Commanded { job: id, command, ask, claim, reply };
+    let refused = shared.ask(0, |reply| Message::Command(Box::new(commanded(reply))));
     // Asked in this order, so that the command finds that somebody watches.
     let asked = async { tokio::join!(job.ended(), job.changed(seq), refused) };
     let (ended, changed, refused) = within(asked).await;

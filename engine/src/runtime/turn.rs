@@ -10,6 +10,7 @@ use annals_tasks_sdk::{JobId, Timestamp};
 
 use super::act::{Action, Planned};
 use super::agenda::Agenda;
+use super::ahead::AHEAD;
 use super::attempt::Attempt;
 use super::broken::stop_all;
 use super::commands::Accepting;
@@ -169,8 +170,8 @@ impl Loop {
         self.entries.insert(job, entry);
     }
 
-    /// Takes a turn over these messages.
-    pub(super) fn turn(&mut self, messages: impl Iterator<Item = Message>) {
+    /// Takes a turn over so many of these messages.
+    pub(super) fn turn(&mut self, messages: &mut VecDeque<Message>, most: usize) {
         self.now = self.shared.clock.now();
         self.started = 0;
         if let Some(EngineError::OutcomeUnknown(error)) = self.shared.failure.get()
@@ -179,7 +180,11 @@ impl Loop {
             // Another loop was told before this one.
             self.fail(Some(Arc::clone(error)));
         }
-        for message in messages {
+        for place in 0..most {
+            if place % AHEAD == 0 {
+                self.look_at_reported(messages.iter().take(AHEAD.min(most - place)));
+            }
+            let Some(message) = messages.pop_front() else { break };
             self.handle(message);
         }
         // What has become durable comes before answers that rest on it.
@@ -219,15 +224,17 @@ impl Loop {
         if self.failed.is_some() || self.closed {
             return self.handle_at_the_end(message);
         }
-        let Some(message) = self.when_loaded(message) else { return };
+        if let Some(id) = message.job_to_load()
+            && !self.is_at_hand(id)
+        {
+            return self.wait_for(id, message);
+        }
         match message {
             Message::Submit { executor, claim, shows, reply } => {
                 let accepting = Accepting { job: executor.job.id(), claim, shows, reply };
                 self.on_submit(accepting, executor);
             }
-            Message::Command { job, command, ask, claim, reply } => {
-                self.on_command(job, command, ask, claim, reply);
-            }
+            Message::Command(commanded) => self.on_command(*commanded),
             Message::Snapshot { job, reply } => self.on_snapshot(job, reply),
             Message::Explain { job, reply } => self.on_explain(job, reply),
             Message::Changed { job, after, reply } => self.on_changed(job, after, reply),
@@ -331,7 +338,10 @@ impl Loop {
     fn encode(&mut self, touched: &[JobId]) -> Encoded {
         let (rows, owners) = (Vec::with_capacity(touched.len()), Vec::with_capacity(touched.len()));
         let mut encoded = Encoded { rows, owners, ..Encoded::default() };
-        for &id in touched {
+        for (place, &id) in touched.iter().enumerate() {
+            if place % AHEAD == 0 {
+                self.look_at_changed(touched[place..].iter().take(AHEAD).copied());
+            }
             let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) else { continue };
             executor.touched = Touched::No;
             if executor.fresh.is_empty() {

@@ -54,6 +54,9 @@ impl<'a> Search<'a> {
     /// kind was missing. Tasks that need no slot are never kept waiting by those that do.
     pub(super) fn run(mut self) {
         let job = &self.executor.job;
+        if self.is_for_one_kind() {
+            return;
+        }
         let mut ready = Vec::new();
         for of in job.startable(self.now) {
             let kind = self.registry.find(of.kind());
@@ -77,6 +80,28 @@ impl<'a> Search<'a> {
                 None => {}
             }
         }
+    }
+
+    /// Does all of it where only one kind has tasks that could start, as most jobs have at a time,
+    /// or none: then nobody must take turns.
+    fn is_for_one_kind(&mut self) -> bool {
+        let job = &self.executor.job;
+        let mut kinds = job.startable(self.now);
+        let (one, other) = (kinds.next(), kinds.next());
+        if other.is_some() || job.retries(self.now).next().is_some() {
+            return false;
+        }
+        let Some(of) = one else { return true };
+        let kind = self.registry.find(of.kind());
+        let Some(queue) = self.pool(kind) else { return false };
+        for (_, task) in of.ready() {
+            if !self.has_place(queue.1) {
+                break;
+            }
+            self.take(queue, task);
+        }
+        self.returned(queue, of.kindless());
+        true
     }
 
     /// The pool whose slots tasks of a kind hold, if it is registered and they hold some.

@@ -19,6 +19,8 @@ pub(super) struct Watchers {
     jobs: JobMap<OfJob>,
     /// How many there are, those that have stopped waiting included.
     count: usize,
+    /// How many of them wait for a change.
+    changing: usize,
     /// With so many it is looked who has: as often as the number doubles, so that to watch costs
     /// the same however many do.
     sweep_at: usize,
@@ -32,7 +34,7 @@ struct OfJob {
 
 impl Default for Watchers {
     fn default() -> Self {
-        Self { jobs: JobMap::default(), count: 0, sweep_at: SWEEP_FROM }
+        Self { jobs: JobMap::default(), count: 0, changing: 0, sweep_at: SWEEP_FROM }
     }
 }
 
@@ -45,6 +47,7 @@ impl Watchers {
         reply: Reply<Result<u64, JobError>>,
     ) {
         self.make_room();
+        self.changing += 1;
         self.jobs.entry(job).or_default().changes.push((after, reply.without_permit()));
     }
 
@@ -65,26 +68,28 @@ impl Watchers {
             !of.is_empty()
         });
         self.count = 1 + self.jobs.values().map(OfJob::len).sum::<usize>();
+        self.changing = self.jobs.values().map(|of| of.changes.len()).sum();
         self.sweep_at = SWEEP_FROM.max(2 * self.count);
     }
 
     /// Tells those who wait for it that the job's events up to `seq` are durable, and, where it
     /// has ended with them, how it stands. They may have stopped waiting.
     pub(super) fn publish(&mut self, job: JobId, seq: u64, end: impl FnOnce() -> Option<Snapshot>) {
-        if self.jobs.is_empty() {
+        let end = end();
+        // Most who wait do so for an end: then most events concern nobody.
+        if self.changing == 0 && end.is_none() {
             return;
         }
         let Some(of) = self.jobs.get_mut(&job) else { return };
-        let before = of.len();
+        let (before, changing) = (of.len(), of.changes.len());
         for (_, reply) in of.changes.extract_if(.., |(after, _)| seq > *after) {
             drop(reply.send(Ok(seq)));
         }
-        if !of.ends.is_empty()
-            && let Some(snapshot) = end()
-        {
+        if let Some(snapshot) = end {
             of.ends.drain(..).for_each(|reply| drop(reply.send(Ok(snapshot.clone()))));
         }
         self.count -= before - of.len();
+        self.changing -= changing - of.changes.len();
         if of.is_empty() {
             self.jobs.remove(&job);
         }
@@ -94,6 +99,7 @@ impl Watchers {
     pub(super) fn refuse(&mut self, job: JobId, error: &JobError) {
         let Some(of) = self.jobs.remove(&job) else { return };
         self.count -= of.len();
+        self.changing -= of.changes.len();
         for (_, reply) in of.changes {
             drop(reply.send(Err(error.clone())));
         }

@@ -21,8 +21,9 @@ pub(crate) type Test = (&'static str, fn());
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A host that keeps what is logged.
-#[derive(Default)]
 pub(crate) struct Logged {
+    attempt: AttemptId,
+    stop: CancellationToken,
     pub(crate) stdout: Mutex<Vec<u8>>,
     pub(crate) stderr: Mutex<Vec<u8>>,
     /// Takes everything instead, where a test sets it.
@@ -31,6 +32,14 @@ pub(crate) struct Logged {
 
 #[async_trait::async_trait]
 impl Host for Logged {
+    fn attempt(&self) -> &AttemptId {
+        &self.attempt
+    }
+
+    fn token(&self) -> &CancellationToken {
+        &self.stop
+    }
+
     fn progress(&self, _progress: Option<Progress>, _message: Option<String>) {}
 
     fn heartbeat(&self) {}
@@ -90,9 +99,15 @@ impl House {
         let task = TaskId::new("try").unwrap();
         let attempt = AttemptId { job: self.job, task, number: 1, attempt };
         let output = self.shell.folder_of(self.job).join(format!("1.{}/output", attempt.attempt));
-        let host = Arc::new(Logged::default());
         let (stop, grace_over) = (CancellationToken::new(), CancellationToken::new());
-        let cx = TaskContext::new(attempt, stop.clone(), None, host.clone());
+        let host = Arc::new(Logged {
+            attempt,
+            stop: stop.clone(),
+            stdout: Mutex::default(),
+            stderr: Mutex::default(),
+            log: OnceLock::new(),
+        });
+        let cx = TaskContext::new(host.clone());
         Attempt {
             host,
             stop,

@@ -86,21 +86,37 @@ pub fn step(
     input: impl Into<Input>,
     cx: &Context,
 ) -> Result<Vec<Recorded>, StepError> {
+    let mut recorded = Vec::new();
+    step_into(job, input, cx, &mut recorded)?;
+    Ok(recorded)
+}
+
+/// As [`step`], with the events behind others that were taken in before.
+pub(crate) fn step_into(
+    job: &mut Job,
+    input: impl Into<Input>,
+    cx: &Context,
+    recorded: &mut Vec<Recorded>,
+) -> Result<(), StepError> {
     let input = input.into();
     let reported = matches!(input, Input::Report(_));
     let events = decide(job, input, cx)?;
-    let mut recorded = Vec::with_capacity(events.len() + 1);
+    if recorded.is_empty() {
+        // Room for what most steps end with, such as the start of the next task.
+        recorded.reserve_exact(events.len() + 1);
+    }
+    let before = recorded.len();
     for event in events {
-        let leads = !reported && recorded.is_empty();
-        take_in(job, event, cx.origin.clone(), leads, cx, &mut recorded)?;
+        let leads = !reported && recorded.len() == before;
+        take_in(job, event, cx.origin.clone(), leads, cx, recorded)?;
     }
     while let Some(event) = conclude::conclude(job, cx.now) {
         // A conclusion that is the direct answer to a command is that command's own.
-        let leads = !reported && recorded.is_empty();
+        let leads = !reported && recorded.len() == before;
         let origin = if leads { cx.origin.clone() } else { Origin::ENGINE };
-        take_in(job, event, origin, leads, cx, &mut recorded)?;
+        take_in(job, event, origin, leads, cx, recorded)?;
     }
-    Ok(recorded)
+    Ok(())
 }
 
 /// Begins a job: its first events, and the state that they make.

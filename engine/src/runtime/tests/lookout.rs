@@ -1,5 +1,6 @@
 //! Wake-ups are lost by hand: the lookout sees it, tells it, and tries the job again once.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use annals_tasks_sdk::JobId;
@@ -7,7 +8,7 @@ use annals_tasks_sdk::JobId;
 use super::driven::Driven;
 use crate::job::{Command, JobStatus, PauseMode, TaskNumber};
 use crate::log::MemoryDisk;
-use crate::runtime::executor::{Entry, Parked, Running};
+use crate::runtime::executor::{Entry, Parked};
 use crate::runtime::lookout::Lack;
 use crate::runtime::message::Ask;
 use crate::views::Reason;
@@ -113,19 +114,9 @@ fn a_stop_that_was_not_told_is_seen() {
     let mut driven = Driven::new();
     let job = driven.job(r#"{"id": "a", "kind": "gate"}, {"id": "b", "kind": "noop"}"#);
     let id = job.id();
-    let live = driven.executor(id).running.pop().unwrap();
-    let (task, attempt, held) = (live.task, live.attempt, live.held);
-    let deaf = Running {
-        task,
-        attempt,
-        held,
-        token: annals_tasks_sdk::cancel::CancellationToken::new(),
-        live: live.live.clone(),
-        waiting: None,
-        seq: live.seq,
-        stop_ordered: true,
-    };
-    driven.executor(id).running.push(deaf);
+    let deaf = &mut driven.executor(id).running[0];
+    deaf.stop_ordered = true;
+    let task = deaf.task;
     driven.until(job.command(Command::Cancel, Ask::default())).unwrap();
     driven.settle();
     assert_eq!(driven.each().lack(id), Some(Lack::Stop(task)));
@@ -179,7 +170,7 @@ fn many_jobs_are_looked_at_in_parts() {
     driven.pass(MINUTE);
     let mut turns = 0;
     loop {
-        driven.each().turn(std::iter::empty());
+        driven.each().turn(&mut VecDeque::new(), 0);
         turns += 1;
         let now = driven.each().now;
         if driven.each().next_look() != Some(now) {
