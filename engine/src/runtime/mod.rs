@@ -47,6 +47,7 @@ mod residency;
 mod resting;
 mod rows;
 mod start;
+mod starting;
 mod startup;
 mod stats;
 mod submit;

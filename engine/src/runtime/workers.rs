@@ -12,6 +12,7 @@ use super::attempt::Attempt;
 use super::error::EngineError;
 use super::pool::PoolId;
 use super::pool_setup::{OwnThreads, Pool, numbered};
+use super::starting;
 
 /// Runs what an engine in hand has to run.
 pub trait Spawner: Send + Sync + 'static {
@@ -44,12 +45,7 @@ impl Workers {
                 starting.drain(..).for_each(|attempt| drop(all.spawn(attempt.run())));
             }
             Self::Threads(Threads { all, .. }) => {
-                let starting = std::mem::take(starting);
-                all.spawn(async move {
-                    for attempt in starting {
-                        tokio::spawn(attempt.run());
-                    }
-                });
+                starting::start(all, std::mem::take(starting));
             }
             Self::Hands(hands) => {
                 starting.drain(..).for_each(|attempt| hands.spawn(Box::pin(attempt.run())));

@@ -130,6 +130,21 @@ async fn tasks_run_on_the_threads_of_their_pool() {
     );
 }
 
+/// They become durable together, and are polled by as many threads as it takes.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_those_that_start_together_none_waits_for_one_that_blocks_its_thread() {
+    const TASKS: usize = 20;
+    let (world, tally, gate) = (World::in_memory(), Tally::new(), Gate::new());
+    let engine = world.engine().slots(TASKS).task(task("blocks"), blocks(&tally, &gate));
+    let engine = within(engine.start()).await.unwrap();
+    let task = |n: usize| format!(r#"{{"id": "t{n}", "kind": "blocks", "needs": []}}"#);
+    let tasks: Vec<String> = (0..TASKS).map(task).collect();
+    let job = submit(&engine, plan(&tasks.join(","))).await;
+    within(tally.until(|counts| counts.inside == TASKS)).await;
+    gate.open();
+    assert_eq!(ended(&job).await.status(), JobStatus::Completed);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_waits_for_those_who_block_the_threads_of_their_pool() {
     let (world, tally, gate) = (World::in_memory(), Tally::new(), Gate::new());
