@@ -371,6 +371,8 @@ impl Executor {
     /// The row of a job that contradicted itself: what became of the state is not to be trusted.
     pub(super) fn row_of_broken(&self) -> JobRow {
         let mut row = self.row();
+        // Were it called purged, the next start would believe that.
+        row.purged = None;
         if row.status.is_ended() {
             row.status = JobStatus::Running;
         }

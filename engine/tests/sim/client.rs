@@ -91,7 +91,15 @@ impl World {
         if known.is_empty() || (self.made.len() < self.profile.jobs && self.rng.bool()) {
             let made = self.made.len();
             self.made.push(make(&mut self.rng, made, self.profile.shares.late_kinds));
-            return Request::Submit { made, key };
+            let request = Request::Submit { made, key };
+            if key.is_some() {
+                self.submitted.push(request.clone());
+            }
+            return request;
+        }
+        if self.rng.u8(..24) == 0 && !self.submitted.is_empty() {
+            // Long after the answer, if there was one: the job may have been purged.
+            return self.submitted[self.rng.usize(..self.submitted.len())].clone();
         }
         let job = known[self.rng.usize(..known.len())];
         match self.rng.u8(..21) {

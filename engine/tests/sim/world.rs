@@ -43,6 +43,8 @@ pub(crate) struct World {
     pub(crate) tricks: Vec<Trick>,
     /// The names of idempotency keys that were used.
     pub(crate) keys: Vec<u64>,
+    /// What was submitted with a key.
+    pub(crate) submitted: Vec<Request>,
     pub(crate) witness: Witness,
     pub(crate) heard: Heard,
     pub(crate) clients: Vec<Client>,
@@ -88,6 +90,7 @@ impl World {
             made: Vec::new(),
             tricks: Vec::new(),
             keys: Vec::new(),
+            submitted: Vec::new(),
             heard: Heard::default(),
             clients: (0..profile.clients).map(|_| Client::default()).collect(),
             life: None,

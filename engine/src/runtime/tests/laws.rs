@@ -9,7 +9,8 @@ use annals_tasks_sdk::{Exit, JobId, Payload, Timestamp};
 
 use super::driven::Driven;
 use crate::job::{
-    Command, Event, Illegal, JobStatus, LogSize, Origin, PauseMode, Recorded, TaskNumber,
+    Command, Event, Illegal, JobStatus, LogSize, Origin, PauseMode, Recorded, Report, TaskNumber,
+    step,
 };
 use crate::runtime::error::{CommandError, EngineError, JobError};
 use crate::runtime::laws::Law;
@@ -152,6 +153,32 @@ fn a_state_that_has_fallen_back_is_not_believed() {
     driven.settle();
     is_found(&mut driven, id, (written.len() as u64, Law::NoGap));
     assert_eq!(driven.seqs(id), written);
+}
+
+/// Nor does the row of a job say that it was purged where that could not be written: the next start
+/// would believe it.
+#[test]
+fn a_purge_that_is_not_written_is_none() {
+    let mut driven = Driven::new();
+    let job = driven.job(WAITS);
+    let id = job.id();
+    let written = driven.seqs(id);
+    // The state is ahead of what was written.
+    let cx = driven.each().context(Origin::ENGINE);
+    let ahead = driven.executor(id).job_mut();
+    step(ahead, Command::Cancel, &cx).unwrap();
+    step(ahead, Report::Recover, &cx).unwrap();
+    let seq = ahead.seq();
+    match driven.until(job.command(Command::PURGE, Ask::default())) {
+        Err(CommandError::Job(JobError::Unreadable { job, .. })) => assert_eq!(job, id),
+        other => panic!("{:?}", other.map(drop)),
+    }
+    driven.settle();
+    is_found(&mut driven, id, (seq + 1, Law::NoGap));
+    let row = driven.each().rows.get(id).unwrap();
+    assert!(row.purged.is_none() && row.active && !row.status.is_ended(), "{row:?}");
+    assert_eq!(driven.seqs(id), written);
+    goes_on_after_a_start(driven, id);
 }
 
 /// What the machine itself refuses of its own is a contradiction no less.
