@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::cancel::CancellationToken;
+use crate::steps::StepNames;
 use crate::{JobId, Payload, PayloadError, TaskError, TaskId, TaskResult};
 
 /// What a running attempt knows and can do. Cloning is cheap.
@@ -68,6 +69,12 @@ pub trait Host: Send + Sync {
     fn heartbeat(&self);
     /// Makes `value` durable as the task's checkpoint.
     async fn checkpoint(&self, value: Payload) -> TaskResult<()>;
+    /// The names of steps that the attempt has used; begins empty, and is the context's to fill.
+    fn step_names(&self) -> &StepNames;
+    /// The result of a step, where an earlier attempt of the task has recorded one.
+    async fn recorded_step(&self, name: &str) -> TaskResult<Option<Payload>>;
+    /// Makes `value` durable as the result of a step. To record the same once more is no fault.
+    async fn record_step(&self, name: &str, value: Payload) -> TaskResult<()>;
     /// The output of a task that has completed, or was skipped with a substitute.
     fn output_of(&self, task: &str) -> Option<Payload>;
     /// Appends bytes to the attempt's step log.
@@ -94,6 +101,11 @@ impl TaskContext {
     fn with(mut self, change: impl FnOnce(&mut Given)) -> Self {
         change(Arc::make_mut(self.given.get_or_insert_default()));
         self
+    }
+
+    /// What carries its calls, for whoever passes those of another context on.
+    pub fn host(&self) -> &Arc<dyn Host> {
+        &self.host
     }
 
     /// Which attempt this is.
@@ -150,8 +162,9 @@ impl TaskContext {
     }
 
     /// Shows that the attempt is alive. Where its task has a `heartbeat_timeout`, an attempt of
-    /// which nothing is heard for so long is stopped. Progress, messages, checkpoints and what it
-    /// writes to its step log are heard, too; this is for work that has nothing to say meanwhile.
+    /// which nothing is heard for so long is stopped. Progress, messages, checkpoints, recorded
+    /// steps and what it writes to its step log are heard, too; this is for work that has nothing
+    /// to say meanwhile.
     pub fn heartbeat(&self) {
         self.host.heartbeat();
     }
@@ -162,7 +175,8 @@ impl TaskContext {
         checkpoint.map(Payload::to).transpose()
     }
 
-    /// Keeps `state` for the attempts to come; durable when this returns.
+    /// Keeps `state` for the attempts to come; durable when this returns. Only the last one is
+    /// kept: see [`step`](Self::step) for results of which each is.
     pub async fn checkpoint<S: Serialize + Sync + ?Sized>(&self, state: &S) -> TaskResult<()> {
         self.host.checkpoint(Payload::of(state)?).await
     }

@@ -46,6 +46,7 @@ mod json;
 pub mod near;
 mod payload;
 pub mod plan;
+pub mod steps;
 pub mod task;
 pub mod testing;
 mod time;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
+use serde_path_to_error::Segment;
 
 /// A JSON value as text. The digits of numbers stay as they were sent, whatever their size.
 ///
@@ -50,7 +51,18 @@ impl Payload {
 
     /// Reads the value into a type of yours.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, PayloadError> {
-        serde_json::from_str(self.as_str()).map_err(|error| PayloadError::at_root(&error))
+        serde_json::from_str(self.as_str()).map_err(|error| PayloadError {
+            pointer: self.misfit_of::<T>().unwrap_or_default(),
+            detail: error.to_string(),
+        })
+    }
+
+    /// Where it does not fit a type. To keep count of the place costs time, so that only what does
+    /// not fit is read so.
+    fn misfit_of<T: DeserializeOwned>(&self) -> Option<String> {
+        let mut reader = serde_json::Deserializer::from_str(self.as_str());
+        let error = serde_path_to_error::deserialize::<_, T>(&mut reader).err()?;
+        Some(error.path().iter().map(token).collect())
     }
 
     /// The part that a JSON Pointer (RFC 6901) names, or `None` where there is none.
@@ -114,6 +126,17 @@ pub struct PayloadError {
 
 fn place(pointer: &str) -> String {
     if pointer.is_empty() { String::new() } else { format!(" (at {pointer})") }
+}
+
+/// A part of a path as one of a JSON Pointer.
+fn token(part: &Segment) -> String {
+    match part {
+        Segment::Seq { index } => format!("/{index}"),
+        Segment::Map { key } => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+        // The variant of an enum is a key of the JSON, or stands in it.
+        Segment::Enum { variant } => format!("/{variant}"),
+        Segment::Unknown => String::new(),
+    }
 }
 
 impl PayloadError {

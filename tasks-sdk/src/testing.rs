@@ -31,7 +31,7 @@
 //! Nothing here has time limits: a test that must not hang wraps the run in
 //! `tokio::time::timeout`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -41,6 +41,7 @@ use serde::de::DeserializeOwned;
 
 use crate::cancel::CancellationToken;
 use crate::context::Host;
+use crate::steps::StepNames;
 use crate::{AttemptId, Done, Handler, JobId, Payload, Progress, Stream};
 use crate::{Task, TaskContext, TaskId, TaskResult};
 
@@ -51,6 +52,7 @@ pub fn attempt() -> Attempt {
         task: TaskId::new("task").expect("this is an id"),
         token: CancellationToken::new(),
         checkpoint: None,
+        steps: BTreeMap::new(),
         outputs: HashMap::new(),
         cancel_when: Box::new(|_| false),
     }
@@ -63,6 +65,7 @@ pub struct Attempt {
     task: TaskId,
     token: CancellationToken,
     checkpoint: Option<Payload>,
+    steps: BTreeMap<Box<str>, Payload>,
     outputs: HashMap<Box<str>, Payload>,
     cancel_when: Condition,
 }
@@ -73,6 +76,12 @@ impl Attempt {
     /// The state that an earlier attempt kept. Panics where it has no JSON form.
     pub fn checkpoint<S: Serialize + ?Sized>(mut self, state: &S) -> Self {
         self.checkpoint = Some(json(state));
+        self
+    }
+
+    /// The result of a step that an earlier attempt recorded. Panics where it has no JSON form.
+    pub fn step<T: Serialize + ?Sized>(mut self, name: &str, result: &T) -> Self {
+        self.steps.insert(name.into(), json(result));
         self
     }
 
@@ -138,6 +147,8 @@ impl Attempt {
             attempt,
             token: self.token.clone(),
             outputs: std::mem::take(&mut self.outputs),
+            steps: std::mem::take(&mut self.steps),
+            names: StepNames::default(),
             restored: self.checkpoint.clone(),
             kept: Mutex::new(Kept { calls: Vec::new(), cancel_when }),
         });
@@ -153,6 +164,8 @@ impl Attempt {
 pub enum Call {
     /// [`TaskContext::checkpoint`].
     Checkpoint(Payload),
+    /// [`TaskContext::step`]: its code has run, and this is recorded.
+    Step(Box<str>, Payload),
     /// [`TaskContext::progress`].
     Progress(Progress),
     /// [`TaskContext::message`].
@@ -167,6 +180,11 @@ impl Call {
     /// Whether it kept a checkpoint.
     pub fn is_checkpoint(&self) -> bool {
         matches!(self, Self::Checkpoint(_))
+    }
+
+    /// Whether it recorded the step of this name.
+    pub fn is_step(&self, name: &str) -> bool {
+        matches!(self, Self::Step(step, _) if **step == *name)
     }
 }
 
@@ -205,6 +223,31 @@ impl<O> Run<O> {
         states.collect()
     }
 
+    /// The names of the steps whose code has run and that the attempt recorded, in their order.
+    pub fn steps(&self) -> Vec<String> {
+        let calls = self.calls().into_iter();
+        let names = calls.filter_map(|call| match call {
+            Call::Step(name, _) => Some(name.into_string()),
+            _ => None,
+        });
+        names.collect()
+    }
+
+    /// The result of a step, be it recorded in this attempt or before. Panics where it is no `T`.
+    #[track_caller]
+    pub fn step<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        let result = self.all_steps().remove(name)?;
+        Some(result.to().unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    fn all_steps(&self) -> BTreeMap<Box<str>, Payload> {
+        let recorded = self.calls().into_iter().filter_map(|call| match call {
+            Call::Step(name, result) => Some((name, result)),
+            _ => None,
+        });
+        self.host.steps.clone().into_iter().chain(recorded).collect()
+    }
+
     /// The progress that the attempt showed, in its order.
     pub fn progress(&self) -> Vec<Progress> {
         let calls = self.calls().into_iter();
@@ -240,8 +283,8 @@ impl<O> Run<O> {
         self.host.kept().calls.clone()
     }
 
-    /// The attempt that follows this one: numbered by one more, with the last checkpoint and the
-    /// outputs of the other tasks.
+    /// The attempt that follows this one: numbered by one more, with the last checkpoint, the
+    /// recorded steps and the outputs of the other tasks.
     pub fn next_attempt(&self) -> Attempt {
         let last = self.calls().into_iter().rev().find_map(|call| match call {
             Call::Checkpoint(state) => Some(state),
@@ -250,6 +293,7 @@ impl<O> Run<O> {
         let mut next = attempt().number(self.number.saturating_add(1));
         next.task = self.task.clone();
         next.checkpoint = last.or_else(|| self.host.restored.clone());
+        next.steps = self.all_steps();
         next.outputs.clone_from(&self.host.outputs);
         next
     }
@@ -269,6 +313,8 @@ struct Fake {
     token: CancellationToken,
     outputs: HashMap<Box<str>, Payload>,
     restored: Option<Payload>,
+    steps: BTreeMap<Box<str>, Payload>,
+    names: StepNames,
     kept: Mutex<Kept>,
 }
 
@@ -312,6 +358,19 @@ impl Host for Fake {
 
     async fn checkpoint(&self, value: Payload) -> TaskResult<()> {
         self.keep(Call::Checkpoint(value));
+        Ok(())
+    }
+
+    fn step_names(&self) -> &StepNames {
+        &self.names
+    }
+
+    async fn recorded_step(&self, name: &str) -> TaskResult<Option<Payload>> {
+        Ok(self.steps.get(name).cloned())
+    }
+
+    async fn record_step(&self, name: &str, value: Payload) -> TaskResult<()> {
+        self.keep(Call::Step(name.into(), value));
         Ok(())
     }
 

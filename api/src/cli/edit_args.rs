@@ -70,7 +70,7 @@ pub(super) struct EditArgs {
     /// The fields that are replaced; in a file, YAML, or JSON where the name ends with .json.
     #[arg(value_name = "JSON|@FILE")]
     pub(super) fields: String,
-    /// Drop its checkpoint, so that it begins anew.
+    /// Drop its checkpoint and its steps, so that it begins anew.
     #[arg(long)]
     pub(super) reset: bool,
     #[command(flatten)]

@@ -11,6 +11,9 @@ use super::view::{self, Attempt, Job, Task};
 use super::{Session, explain};
 use crate::json::{compact, outline};
 
+/// So many names of recorded steps are read at a glance.
+const STEPS_SHOWN: usize = 8;
+
 pub(super) async fn show(args: &JobArgs, mut session: Session) -> Result<Exit, CliError> {
     let backend = Backend::open(&session).await?;
     let id = backend.find(&args.job).await?;
@@ -105,12 +108,22 @@ fn lines_of(job: &Job, task: &Task, place: &Place) -> Vec<String> {
     let line = format!("{number:>4}  {id:<22} {status} {took:>7}{attempts}  {title}");
     let mut lines = vec![line.trim_end().to_owned()];
     lines.extend(task.attempts.iter().flat_map(attempt_lines));
+    lines.extend(step_line(task));
     let logged = task.attempts.iter().any(|attempt| attempt.log.bytes > 0);
     if logged && task.status == TaskStatus::Failed {
         let words = format!("logs {} {id}", job.id);
         lines.push(format!("        log: {}", place.command(&words)));
     }
     lines
+}
+
+/// What the next attempt will not do again.
+fn step_line(task: &Task) -> Option<String> {
+    let names = task.steps.iter().map(|step| step.name.as_str());
+    let shown: Vec<&str> = names.take(STEPS_SHOWN).collect();
+    let more = task.steps.len() - shown.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!shown.is_empty()).then(|| format!("        recorded steps: {}{more}", shown.join(", ")))
 }
 
 /// What became of an attempt that did not succeed.
@@ -122,4 +135,31 @@ fn attempt_lines(attempt: &Attempt) -> Vec<String> {
     let mut lines = vec![format!("        attempt {}: {outcome}: {first}", attempt.number)];
     lines.extend(message.map(|line| format!("          {}", plain(line))));
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn line(names: impl Iterator<Item = String>) -> Option<String> {
+        let steps: Vec<_> = names.map(|name| json!({"name": name, "attempt": 1})).collect();
+        let task = json!({
+            "id": "a", "number": 1, "kind": "k", "status": "interrupted", "needs": [],
+            "attempts": [], "steps": steps,
+        });
+        step_line(&view::parse(&task.to_string()).unwrap())
+    }
+
+    #[test]
+    fn some_of_the_recorded_steps_are_named() {
+        let names = |count: usize| (0..count).map(|at| format!("s{at}"));
+        assert_eq!(line(names(0)), None);
+        assert_eq!(line(names(2)).unwrap(), "        recorded steps: s0, s1");
+        let all = line(names(8)).unwrap();
+        assert!(all.ends_with(": s0, s1, s2, s3, s4, s5, s6, s7"), "{all}");
+        let many = line(names(20)).unwrap();
+        assert!(many.ends_with(", s7 and 12 more"), "{many}");
+    }
 }

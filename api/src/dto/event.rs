@@ -1,7 +1,7 @@
 //! Events of a job's history.
 
 use annals_engine::job::{
-    self, AttemptEnd, Failure, PauseMode, Purged, Recorded, TaskNumber, Wait,
+    self, AttemptEnd, Failure, PauseMode, Purged, Recorded, TaskNumber, ValueDigest, Wait,
 };
 use annals_engine::log::Position;
 use annals_tasks_sdk::{Exit, JobId, Payload};
@@ -74,6 +74,8 @@ pub struct Data<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     waiting_for: Option<WaitingFor<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     due: Option<Time>,
@@ -109,6 +111,12 @@ pub struct Data<'a> {
 struct Digest {
     bytes: u32,
     hash: String,
+}
+
+impl From<&ValueDigest> for Digest {
+    fn from(value: &ValueDigest) -> Self {
+        Self { bytes: value.len, hash: hex(&value.hash) }
+    }
 }
 
 impl<'a> Event<'a> {
@@ -218,8 +226,10 @@ fn data<'a>(job: Option<&'a job::Job>, event: &'a job::Event) -> Data<'a> {
             Data { spec: Some(spec.to_json()), reset: Some(*reset), ..of(*task) }
         }
         E::CheckpointSaved { task, attempt, value } => {
-            let value = Digest { bytes: value.len, hash: hex(&value.hash) };
-            Data { value: Some(value), ..of(*task) }.attempt(*attempt)
+            Data { value: Some(value.into()), ..of(*task) }.attempt(*attempt)
+        }
+        E::StepRecorded { task, attempt, name, value } => {
+            Data { name: Some(name), value: Some(value.into()), ..of(*task) }.attempt(*attempt)
         }
         _ => Data::default(),
     }

@@ -89,7 +89,8 @@ pub struct PlannedTask {
     pub needs: Option<Vec<String>>,
     /// How long one attempt may take.
     pub timeout: Option<String>,
-    /// How long nothing may be heard of an attempt: no output, no progress, no checkpoint.
+    /// How long nothing may be heard of an attempt: no output, no progress, no checkpoint, no
+    /// recorded step.
     pub heartbeat_timeout: Option<String>,
     /// How long an attempt may take to end once it is told to stop; 10 s where it is left out.
     pub cancel_grace: Option<String>,

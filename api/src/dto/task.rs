@@ -42,8 +42,22 @@ pub struct Task<'a> {
     /// How far its live attempt is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<TaskProgress<'a>>,
+    /// The steps that its attempts have recorded and will not run again, in the order in which
+    /// they were recorded. A settled task, which never runs again, has none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step<'a>>,
     /// Its attempts, the oldest first.
     pub attempts: Vec<Attempt<'a>>,
+}
+
+/// A step whose result is recorded.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[schema(as = RecordedStep)]
+pub struct Step<'a> {
+    /// Its name, unique in its task.
+    pub name: &'a str,
+    /// The attempt that ran its code.
+    pub attempt: u32,
 }
 
 /// The tasks of a job.
@@ -158,8 +172,15 @@ impl<'a> Task<'a> {
             output: task.output(),
             error: task.error().map(Error::of),
             progress: live.get(&number).copied(),
+            steps: task.steps().as_slice().iter().map(Step::of).collect(),
             attempts: task.attempts().iter().map(Attempt::of).collect(),
         }
+    }
+}
+
+impl<'a> Step<'a> {
+    fn of(step: &'a job::RecordedStep) -> Self {
+        Self { name: &step.name, attempt: step.attempt }
     }
 }
 

@@ -194,14 +194,14 @@ impl FromQuery for EditQuery {
 ///
 /// Fields are replaced whole; `null` takes one back to what it is when it is left out. The body has
 /// nothing but such fields, so that everything else is in the query. A task is edited before it
-/// runs, or when an attempt of it has failed or was stopped; its checkpoint stays unless `reset`
-/// drops it.
+/// runs, or when an attempt of it has failed or was stopped; its checkpoint and its steps stay
+/// unless `reset` drops them.
 #[utoipa::path(patch, path = "/jobs/{id}/tasks/{task}", operation_id = "editTask",
     tag = "commands", request_body = dto::TaskPatch,
     params(
         ("task" = String, Path, description = "The task's id"),
         ("reset" = Option<bool>, Query,
-            description = "Drop its checkpoint, so that it begins anew"),
+            description = "Drop its checkpoint and its steps, so that it begins anew"),
         ("reason" = Option<String>, Query, description = "Why, for the history"),
         ("expected_seq" = Option<u64>, Query,
             description = "Refuse the command if the job's seq is another"),

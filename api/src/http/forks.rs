@@ -200,8 +200,8 @@ fn named<T>(task: Option<T>, mut fields: Fields<'_>) -> Result<T, Problem> {
 ///
 /// What is settled and does not run anew is copied with its output, so that the new job needs
 /// nothing of this one any more; this one stays as it is, whatever its status. Nothing of attempts
-/// is copied, and no checkpoint. The new job starts when its plan says so. With `dry_run` the
-/// answer shows what it would begin with; its id is nil then.
+/// is copied, and no checkpoint or step. The new job starts when its plan says so. With `dry_run`
+/// the answer shows what it would begin with; its id is nil then.
 #[utoipa::path(post, path = "/jobs/{id}/fork", operation_id = "forkJob", tag = "commands",
     request_body = ForkBody,
     responses((status = 202, description = "Accepted: the new job", body = dto::Job, headers(

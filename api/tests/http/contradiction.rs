@@ -9,7 +9,7 @@ use annals_engine::Builder;
 use annals_engine::job::ValueDigest;
 use annals_engine::log::{
     EventLog, Hour, JobRow, KeyRow, LogError, LogReader, MemoryDisk, Position, ReadRow, Row,
-    ViewsLog,
+    ValueKey, ViewsLog,
 };
 use annals_tasks_sdk::JobId;
 use serde_json::Value;
@@ -76,10 +76,10 @@ impl LogReader for Reader {
     fn value(
         &self,
         job: JobId,
-        task: u32,
+        key: ValueKey,
         digest: &ValueDigest,
     ) -> Result<Option<Vec<u8>>, LogError> {
-        self.reader.value(job, task, digest)
+        self.reader.value(job, key, digest)
     }
 
     fn job_row(&self, job: JobId) -> Result<Option<JobRow>, LogError> {

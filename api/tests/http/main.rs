@@ -26,6 +26,7 @@ mod read;
 mod registered;
 mod repeat;
 mod steer;
+mod steps;
 mod submit;
 mod trouble;
 mod wild;

@@ -14,6 +14,7 @@ use std::thread;
 
 use annals_tasks_sdk::cancel::CancellationToken;
 use annals_tasks_sdk::context::Host;
+use annals_tasks_sdk::steps::StepNames;
 use annals_tasks_sdk::{
     AttemptId, Done, Handler, Payload, Progress, Stream, TaskContext, TaskError, TaskResult,
 };
@@ -112,8 +113,10 @@ fn prepare() -> io::Result<()> {
         token: CancellationToken::new(),
         writer: Mutex::new(control.try_clone()?),
         saving: Mutex::default(),
+        recalling: Mutex::default(),
         asking: Mutex::default(),
         requests: AtomicU64::new(0),
+        step_names: StepNames::default(),
     });
     let answers = Arc::clone(&link);
     thread::Builder::new()
@@ -192,8 +195,10 @@ struct Link {
     token: CancellationToken,
     writer: Mutex<UnixStream>,
     saving: Mutex<HashMap<u64, oneshot::Sender<TaskResult<()>>>>,
+    recalling: Mutex<HashMap<u64, oneshot::Sender<TaskResult<Option<Payload>>>>>,
     asking: Mutex<HashMap<u64, mpsc::Sender<Option<Payload>>>>,
     requests: AtomicU64,
+    step_names: StepNames,
 }
 
 impl Link {
@@ -207,6 +212,14 @@ impl Link {
                     let waiting = locked(&self.saving).remove(&request);
                     // The task may have stopped waiting.
                     drop(waiting.map(|waiting| waiting.send(saved)));
+                }
+                Order::Step { request, recorded, failure } => {
+                    let recalled = match failure {
+                        None => Ok(recorded.into()),
+                        Some(failure) => Err(failure.into_error()),
+                    };
+                    let waiting = locked(&self.recalling).remove(&request);
+                    drop(waiting.map(|waiting| waiting.send(recalled)));
                 }
                 Order::Output { request, output } => {
                     let waiting = locked(&self.asking).remove(&request);
@@ -234,6 +247,18 @@ impl Link {
         }
     }
 
+    /// Has a value made durable.
+    async fn save(&self, ask: impl FnOnce(u64) -> Report, what: &str) -> TaskResult<()> {
+        let (request, (reply, saved)) = (self.request(), oneshot::channel());
+        locked(&self.saving).insert(request, reply);
+        if !self.say(&ask(request)) {
+            locked(&self.saving).remove(&request);
+            let message = format!("the {what} has more than {} bytes", frame::FRAME_MAX);
+            return Err(TaskError::new(&format!("{what}_too_large"), message).give_up());
+        }
+        saved.await.unwrap_or_else(|_| Err(TaskError::cancelled()))
+    }
+
     fn request(&self) -> u64 {
         self.requests.fetch_add(1, Ordering::Relaxed)
     }
@@ -258,14 +283,24 @@ impl Host for Link {
     }
 
     async fn checkpoint(&self, value: Payload) -> TaskResult<()> {
-        let (request, (reply, saved)) = (self.request(), oneshot::channel());
-        locked(&self.saving).insert(request, reply);
-        if !self.say(&Report::Checkpoint { request, value }) {
-            locked(&self.saving).remove(&request);
-            let message = format!("the checkpoint has more than {} bytes", frame::FRAME_MAX);
-            return Err(TaskError::new("checkpoint_too_large", message).give_up());
-        }
-        saved.await.unwrap_or_else(|_| Err(TaskError::cancelled()))
+        self.save(|request| Report::Checkpoint { request, value }, "checkpoint").await
+    }
+
+    fn step_names(&self) -> &StepNames {
+        &self.step_names
+    }
+
+    async fn recorded_step(&self, name: &str) -> TaskResult<Option<Payload>> {
+        let (request, (reply, recorded)) = (self.request(), oneshot::channel());
+        locked(&self.recalling).insert(request, reply);
+        // Names are far shorter than a message may be.
+        self.say(&Report::RecordedStep { request, name: name.to_owned() });
+        recorded.await.unwrap_or_else(|_| Err(TaskError::cancelled()))
+    }
+
+    async fn record_step(&self, name: &str, value: Payload) -> TaskResult<()> {
+        let name = name.to_owned();
+        self.save(|request| Report::RecordStep { request, name, value }, "step").await
     }
 
     fn output_of(&self, task: &str) -> Option<Payload> {

@@ -98,6 +98,19 @@ impl<'a> Talk<'a> {
                 let failure = saved.err().map(|error| Failure::of(&error));
                 self.send(&Order::Saved { request, failure }).await;
             }
+            Report::RecordedStep { request, name } => {
+                let (recorded, failure) = match self.cx.host().recorded_step(&name).await {
+                    Ok(recorded) => (recorded, None),
+                    Err(error) => (None, Some(Failure::of(&error))),
+                };
+                let recorded = recorded.into();
+                self.send(&Order::Step { request, recorded, failure }).await;
+            }
+            Report::RecordStep { request, name, value } => {
+                let saved = self.cx.host().record_step(&name, value).await;
+                let failure = saved.err().map(|error| Failure::of(&error));
+                self.send(&Order::Saved { request, failure }).await;
+            }
             Report::OutputOf { request, task } => {
                 let output = self.cx.output_of::<Payload>(&task).ok();
                 self.send(&Order::Output { request, output: output.into() }).await;

@@ -62,8 +62,10 @@ impl Assignment {
 pub(super) enum Order {
     /// The attempt is told to stop.
     Stop,
-    /// What became of a checkpoint.
+    /// What became of a checkpoint, or of the record of a step.
     Saved { request: u64, failure: Option<Failure> },
+    /// What was recorded of a step.
+    Step { request: u64, recorded: Maybe, failure: Option<Failure> },
     /// The output of a task, if it has one.
     Output { request: u64, output: Maybe },
 }
@@ -79,6 +81,10 @@ pub(super) enum Report {
     Heartbeat,
     /// A checkpoint is to be made durable.
     Checkpoint { request: u64, value: Payload },
+    /// What is recorded of a step is asked for.
+    RecordedStep { request: u64, name: String },
+    /// The result of a step is to be made durable.
+    RecordStep { request: u64, name: String, value: Payload },
     /// The output of a task is asked for.
     OutputOf { request: u64, task: String },
     /// It is over.

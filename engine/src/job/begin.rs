@@ -11,6 +11,7 @@ use super::size;
 use super::sorted::Sorted;
 use super::state::{Counts, Exclusive, Header, Job, Task, count};
 use super::status::{JobStatus, TaskStatus};
+use super::steps::Steps;
 
 impl Job {
     /// Begins a job from its first event.
@@ -104,6 +105,7 @@ impl Task {
             error: None,
             skip: None,
             checkpoint: None,
+            steps: Steps::default(),
             losses: 0,
             failures: 0,
             budget_from: 0,

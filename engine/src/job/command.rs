@@ -91,7 +91,7 @@ pub enum Command {
         task: TaskId,
         /// What is replaced.
         patch: TaskPatch,
-        /// Whether its checkpoint is dropped, so that it begins anew.
+        /// Whether its checkpoint and its steps are dropped, so that it begins anew.
         reset: bool,
     },
     /// Try a task again now: at once where it waits for that, with a new budget where it has
@@ -162,6 +162,17 @@ pub enum Report {
         /// Its number in the task.
         attempt: u32,
         /// What the log proves about the value.
+        value: ValueDigest,
+    },
+    /// A step of an attempt gave its result.
+    Step {
+        /// Its task.
+        task: TaskNumber,
+        /// The attempt's number in the task.
+        attempt: u32,
+        /// The step's name.
+        name: Box<str>,
+        /// What the log proves about the result.
         value: ValueDigest,
     },
     /// A time that the job waited for has come.

@@ -228,7 +228,7 @@ pub enum Event {
         task: TaskNumber,
         /// What the plan says of it now.
         spec: Box<TaskSpec>,
-        /// Whether its checkpoint was dropped.
+        /// Whether its checkpoint and its steps were dropped.
         reset: bool,
     },
     /// An attempt saved a checkpoint; the value lies beside the record.
@@ -238,6 +238,17 @@ pub enum Event {
         /// The attempt.
         attempt: u32,
         /// What the value is known by.
+        value: ValueDigest,
+    },
+    /// An attempt recorded the result of a step; it lies beside the record.
+    StepRecorded {
+        /// The task.
+        task: TaskNumber,
+        /// The attempt.
+        attempt: u32,
+        /// The step's name, which is new in its task.
+        name: Box<str>,
+        /// What the result is known by.
         value: ValueDigest,
     },
 }
@@ -380,6 +391,7 @@ impl Event {
             Self::TaskMoved { .. } => "TaskMoved",
             Self::TaskEdited { .. } => "TaskEdited",
             Self::CheckpointSaved { .. } => "CheckpointSaved",
+            Self::StepRecorded { .. } => "StepRecorded",
         }
     }
 }

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use annals_tasks_sdk::plan::OnFailure;
 use annals_tasks_sdk::{JobId, Payload, Timestamp};
 
-use super::event::{AttemptEnd, Event, PauseMode, Recorded, TaskNumber, Wait};
+use super::event::{AttemptEnd, Event, PauseMode, Recorded, TaskNumber, ValueDigest, Wait};
 use super::purge::Tombstone;
 use super::size;
 use super::state::{
     Attempt, Checkpoint, Forked, ForkedFrom, Job, StopReason, Task, Waiting, count, index,
 };
 use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
+use super::steps::RecordedStep;
 
 /// An event that cannot follow on the job's history: the log is damaged, or the code is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -168,6 +169,9 @@ impl Job {
                 let saved = Checkpoint { attempt: *attempt, value: *value };
                 task.checkpoint = Some(Box::new(saved));
             }),
+            Event::StepRecorded { task, attempt, name, value } => {
+                self.step_recorded(*task, *attempt, name, *value);
+            }
             _ => {}
         }
     }
@@ -176,6 +180,13 @@ impl Job {
         if let Some(at) = index(task).and_then(|at| self.tasks.get_mut(at as usize)) {
             change(at);
         }
+    }
+
+    fn step_recorded(&mut self, task: TaskNumber, attempt: u32, name: &str, value: ValueDigest) {
+        let step = RecordedStep { name: name.into(), seq: self.seq, attempt, value };
+        let mut bytes = 0;
+        self.on(task, |task| bytes = task.steps.push(step));
+        self.bytes += bytes;
     }
 
     fn tell_all_to_stop(&mut self, reason: StopReason) {
@@ -241,7 +252,8 @@ impl Job {
         }
     }
 
-    /// Failed tasks become such that were never tried, but for their attempts and checkpoints.
+    /// Failed tasks become such that were never tried, but for their attempts, checkpoints and
+    /// steps.
     fn try_afresh(&mut self, failed: Vec<u32>) {
         for at in failed {
             let task = &mut self.tasks[at as usize];

@@ -2,7 +2,8 @@
 //!
 //! Its first event is a submission of the plan as it stands; the second says where it comes from,
 //! and how many copies follow: of what is settled there and is to stay so. Nothing of attempts,
-//! checkpoints, losses or back-offs comes along, so that what runs anew begins as in a new job.
+//! checkpoints, steps, losses or back-offs comes along, so that what runs anew begins as in a new
+//! job.
 
 use std::collections::BTreeSet;
 

@@ -6,6 +6,7 @@ use annals_tasks_sdk::plan::TaskSpec;
 
 use super::state::{Job, Task, count};
 use super::status::{JobStatus, TaskStatus};
+use super::steps::Steps;
 
 /// Resolves the needs of all tasks of a plan: `None` is the task before it.
 ///
@@ -47,6 +48,8 @@ impl Job {
                 continue;
             }
             self.unsettled -= 1;
+            // It never runs again.
+            task.steps = Steps::default();
             let dependants = std::mem::take(&mut task.dependants);
             for &dependant in &dependants {
                 let next = &mut self.tasks[dependant as usize];

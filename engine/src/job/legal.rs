@@ -41,6 +41,13 @@ impl Job {
             | Event::AttemptLost { task, attempt }
             | Event::TaskCompleted { task, attempt, .. }
             | Event::CheckpointSaved { task, attempt, .. } => self.has_live(*task, *attempt),
+            Event::StepRecorded { task, attempt, name, .. } => {
+                self.has_live(*task, *attempt)?;
+                match self.at(*task)?.steps().get(name) {
+                    None => Ok(()),
+                    Some(_) => Err(format!("step {name:?} of the task is recorded already")),
+                }
+            }
             Event::SkipRequested { task, .. } => match self.at(*task)?.live_attempt() {
                 Some(_) => Ok(()),
                 None => Err("no attempt of the task is alive".into()),

@@ -28,6 +28,7 @@ mod size;
 mod sorted;
 mod state;
 mod status;
+mod steps;
 
 pub use command::{Command, Context, Input, LossRule, Outcome, Place, Report};
 pub use deadline::Deadline;
@@ -49,3 +50,4 @@ pub use state::{
     Attempt, Checkpoint, Counts, Exclusive, ForkedFrom, Header, Job, StopReason, Task, Waiting,
 };
 pub use status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
+pub use steps::{RecordedStep, Steps};

@@ -8,6 +8,7 @@ use super::kinds;
 use super::size;
 use super::state::{Job, Task, Waiting, count, index};
 use super::status::TaskStatus;
+use super::steps::Steps;
 
 impl Job {
     pub(super) fn task_inserted(
@@ -42,6 +43,7 @@ impl Job {
         let old = std::mem::replace(&mut task.spec, spec.clone());
         if reset {
             task.checkpoint = None;
+            task.steps = Steps::default();
         }
         self.bytes += size::of_task(&self.tasks[at as usize]);
         self.rearrange(order, &needs);

@@ -13,6 +13,7 @@ use super::kinds::OfKind;
 use super::purge::Tombstone;
 use super::sorted::Sorted;
 use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
+use super::steps::Steps;
 
 /// A job as its events have made it.
 ///
@@ -146,6 +147,7 @@ pub struct Task {
     /// A skip that takes effect when the live attempt is over, with its substitute output.
     pub(super) skip: Option<Box<Option<Payload>>>,
     pub(super) checkpoint: Option<Box<Checkpoint>>,
+    pub(super) steps: Steps,
     /// How often in a row the engine died while the task ran.
     pub(super) losses: u32,
     /// How many attempts of the present retry budget failed.

@@ -22,7 +22,7 @@ use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use bincode::error::EncodeError;
 use serde::{Deserialize, Serialize};
 
-use super::{Head, Link, Position, ReadRow, Row, UnknownEvent, payload, types};
+use super::{Head, Link, Position, ReadRow, Row, UnknownEvent, ValueKey, payload, types};
 use crate::job::{Event, IdempotencyKey, Origin, Recorded, ValueDigest};
 
 /// The format that this build writes, and the newest that it reads.
@@ -91,7 +91,7 @@ pub fn encode_row(
     job: JobId,
     before: &Head,
     events: &[Recorded],
-    values: Vec<(u32, Arc<[u8]>)>,
+    values: Vec<(ValueKey, Arc<[u8]>)>,
 ) -> Result<(Row, [u8; 32]), CodecError> {
     debug_assert!(!events.is_empty());
     debug_assert!(events.iter().zip(before.seq + 1..).all(|(event, due)| event.seq == due));
@@ -148,7 +148,7 @@ impl Draft {
     }
 
     /// The row, as [`encode_row`] gives it.
-    pub fn finish(mut self, values: Vec<(u32, Arc<[u8]>)>) -> (Row, [u8; 32]) {
+    pub fn finish(mut self, values: Vec<(ValueKey, Arc<[u8]>)>) -> (Row, [u8; 32]) {
         let Self { chain: Chain { job, hash, .. }, events, .. } = self;
         self.bytes[COUNT].copy_from_slice(&events.to_le_bytes());
         self.bytes[ROW_HEADER - 32..ROW_HEADER].copy_from_slice(&hash);

@@ -9,7 +9,7 @@ use annals_tasks_sdk::JobId;
 
 use super::row::{in_order, reflects};
 use super::{Damage, EventLog, Hour, JobRow, KeyRow, Link, LogError, LogReader};
-use super::{Position, ReadRow, Row, ViewsLog, ViewsUpdate, decode_row, digest};
+use super::{Position, ReadRow, Row, ValueKey, ViewsLog, ViewsUpdate, decode_row, digest};
 use crate::job::ValueDigest;
 
 /// When an append is to fail.
@@ -28,7 +28,7 @@ pub struct MemoryDisk(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     rows: BTreeMap<Position, (u32, Vec<u8>)>,
-    values: HashMap<(JobId, u32), Arc<[u8]>>,
+    values: HashMap<(JobId, ValueKey), Arc<[u8]>>,
     views: BTreeMap<JobId, JobRow>,
     keys: BTreeMap<Hour, Vec<KeyRow>>,
     viewed: Position,
@@ -93,7 +93,7 @@ impl State {
                 self.values.retain(|(job, _), _| *job != row.job);
             }
             let values = row.values.iter();
-            self.values.extend(values.map(|(task, value)| ((row.job, *task), value.clone())));
+            self.values.extend(values.map(|(key, value)| ((row.job, *key), value.clone())));
         }
         if fault == Some(Fault::After) { Err(injected()) } else { Ok(()) }
     }
@@ -204,10 +204,10 @@ impl LogReader for MemoryDisk {
     fn value(
         &self,
         job: JobId,
-        task: u32,
+        key: ValueKey,
         wanted: &ValueDigest,
     ) -> Result<Option<Vec<u8>>, LogError> {
-        let value = self.state().values.get(&(job, task)).cloned();
+        let value = self.state().values.get(&(job, key)).cloned();
         Ok(value.filter(|value| digest(value) == *wanted).map(|value| value.to_vec()))
     }
 

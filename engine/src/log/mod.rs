@@ -35,7 +35,7 @@ pub use history::{PageLimit, history, history_page};
 pub use key::{Hour, KeyRow};
 pub use memory::{Fault, MemoryDisk, MemoryLog};
 pub use redb::{Access, Disk, DiskFile, Hold, Notice, Options, RedbLog};
-pub use row::{Head, JobRow, Link, Position, ReadRow, Row, UnknownEvent, ViewsUpdate};
+pub use row::{Head, JobRow, Link, Position, ReadRow, Row, UnknownEvent, ValueKey, ViewsUpdate};
 pub use verify::{Verified, verify};
 pub use viewer::Viewer;
 pub use waypoints::Waypoints;
@@ -48,8 +48,9 @@ pub use writer::{Committer, Done, Durable, Stopped, Ticket, Worked, Writer, Writ
 /// 1. `append` is atomic, and when it returns durable where the next opening looks for it: not in
 ///    a file that was removed, renamed or replaced meanwhile. Positions ascend strictly within and
 ///    across calls and need not be dense; every other order is refused.
-/// 2. A row's values are durable with it. Of a task's values at least the last one is kept, until a
-///    row ends the values of its job: these are dropped then, as far as the store can.
+/// 2. A row's values are durable with it. Of a task's checkpoints at least the last one is kept,
+///    and the results of its steps all are, until a row ends the values of its job: these are
+///    dropped then, as far as the store can.
 /// 3. After a failure of any method the handle is poisoned: every later call is refused, and
 ///    whether the failed one took effect shows when the log is opened anew.
 /// 4. What a reader gives is verified, or an error that names the place. A link alone is what a
@@ -104,11 +105,11 @@ pub trait LogReader: Send + Sync {
     /// Up to `limit` rows, ascending, from the first one that begins at or after `from`. Fewer
     /// when they are large; none only when there is none.
     fn rows(&self, from: Position, limit: usize) -> Result<Vec<ReadRow>, LogError>;
-    /// The value of this task (by number) that has this digest, if it is still kept.
+    /// The value of a job that has this digest, if it is still kept.
     fn value(
         &self,
         job: JobId,
-        task: u32,
+        key: ValueKey,
         digest: &ValueDigest,
     ) -> Result<Option<Vec<u8>>, LogError>;
     /// Whether the views know that a job was purged.

@@ -1,6 +1,7 @@
 //! Rows of the log, and the row that the views keep of each job.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use annals_tasks_sdk::{JobId, Timestamp};
@@ -38,10 +39,34 @@ pub struct Row {
     pub events: u32,
     /// The encoded row.
     pub bytes: Vec<u8>,
-    /// Values that lie beside the row: the task's number and its new checkpoint.
-    pub values: Vec<(u32, Arc<[u8]>)>,
+    /// Values that lie beside the row.
+    pub values: Vec<(ValueKey, Arc<[u8]>)>,
     /// Whether no value of the job is wanted any more, since it was purged.
     pub ends_values: bool,
+}
+
+/// Which value of a job lies beside its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ValueKey {
+    /// A checkpoint, of which later ones of the task may take the place.
+    Checkpoint {
+        /// The task's number.
+        task: u32,
+    },
+    /// The result of a step, which stays.
+    Step {
+        /// The event that recorded it.
+        seq: u64,
+    },
+}
+
+impl fmt::Display for ValueKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Checkpoint { task } => write!(f, "the checkpoint of task number {task}"),
+            Self::Step { seq } => write!(f, "the result of the step that event {seq} recorded"),
+        }
+    }
 }
 
 impl Row {

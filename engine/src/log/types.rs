@@ -42,11 +42,12 @@ types! {
     TASK_MOVED = 37 "TaskMoved",
     TASK_EDITED = 38 "TaskEdited",
     CHECKPOINT_SAVED = 40 "CheckpointSaved",
+    STEP_RECORDED = 41 "StepRecorded",
 }
 
 /// Numbers that are registered for types that no build writes yet.
 pub(super) const RESERVED: &[(u16, &str)] =
-    &[(39, "TaskExpanded"), (41, "StepRecorded"), (42, "SignalReceived"), (43, "SignalDelivered")];
+    &[(39, "TaskExpanded"), (42, "SignalReceived"), (43, "SignalDelivered")];
 
 /// The name that is registered for a type number.
 pub(super) fn name(number: u16) -> Option<&'static str> {
@@ -85,6 +86,7 @@ pub(super) const fn number(event: &Event) -> u16 {
         Event::TaskMoved { .. } => TASK_MOVED,
         Event::TaskEdited { .. } => TASK_EDITED,
         Event::CheckpointSaved { .. } => CHECKPOINT_SAVED,
+        Event::StepRecorded { .. } => STEP_RECORDED,
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use annals_tasks_sdk::JobId;
 
-use super::{Damage, Head, JobRow, LogError, LogReader, Position, ReadRow};
-use crate::job::{Event, ValueDigest};
+use super::{Damage, Head, JobRow, LogError, LogReader, Position, ReadRow, ValueKey};
+use crate::job::{Event, Recorded, ValueDigest};
 
 /// Rows that are held in memory at a time.
 const PAGE: usize = 256;
@@ -26,7 +26,7 @@ pub struct Verified {
     pub jobs: u64,
     /// Jobs among them that were purged.
     pub purged: u64,
-    /// Values of checkpoints that are sound.
+    /// Values of checkpoints and steps that are sound.
     pub values: u64,
     /// Positions that no row holds, between the first row and the last.
     pub free: u64,
@@ -35,7 +35,8 @@ pub struct Verified {
 }
 
 /// Reads the whole log and checks every hash, the chain of every job, the order of positions,
-/// the last value of every task, and that the views' heads lie on the jobs' chains.
+/// the last checkpoint of every task and each result of its steps, and that the views' heads lie
+/// on the jobs' chains.
 ///
 /// Damage is listed, not an error: the rest is still checked. An error means that the audit
 /// could not go on.
@@ -57,7 +58,9 @@ struct Audit {
     heads: HashMap<JobId, Head>,
     /// Jobs that were purged, and the row that says so.
     purged: HashMap<JobId, Position>,
-    values: HashMap<(JobId, u32), (Position, ValueDigest)>,
+    checkpoints: HashMap<(JobId, u32), (Position, ValueDigest)>,
+    /// Values that are missing, unless their job turns out to be purged.
+    missing: HashMap<JobId, Vec<(Position, ValueKey)>>,
 }
 
 impl Audit {
@@ -70,6 +73,7 @@ impl Audit {
                     from = last.end();
                     for row in &rows {
                         self.row(row);
+                        self.steps(reader, row)?;
                     }
                 }
                 // The page is read row by row up to the one that is at fault, and from behind it.
@@ -116,30 +120,57 @@ impl Audit {
         for recorded in &row.events {
             match &recorded.event {
                 Event::CheckpointSaved { task, value, .. } => {
-                    self.values.insert((row.job, task.0), (row.position, *value));
+                    self.checkpoints.insert((row.job, task.0), (row.position, *value));
                 }
                 Event::JobPurged(_) => {
                     self.purged.insert(row.job, row.position);
+                    self.missing.remove(&row.job);
                 }
                 _ => {}
             }
         }
     }
 
+    /// The last checkpoint of each task, and what is missing of jobs that were not purged.
     fn values(&mut self, reader: &dyn LogReader) -> Result<(), LogError> {
-        let mut values = std::mem::take(&mut self.values);
+        let mut checkpoints = std::mem::take(&mut self.checkpoints);
         // They went with the purge, except from files that were closed by then.
-        values.retain(|(job, _), _| !self.purged.contains_key(job));
-        for ((job, task), (position, digest)) in values {
-            match reader.value(job, task, &digest) {
-                Ok(Some(_)) => self.found.values += 1,
-                Ok(None) => {
-                    let detail = format!("the checkpoint of task number {task} is missing");
-                    self.damaged(Damage::at(position, detail).of(job));
-                }
-                Err(LogError::Damaged(damage)) => self.damaged(*damage),
-                Err(error) => return Err(error),
+        checkpoints.retain(|(job, _), _| !self.purged.contains_key(job));
+        for ((job, task), (position, digest)) in checkpoints {
+            self.value(reader, (job, ValueKey::Checkpoint { task }), position, &digest)?;
+        }
+        for (job, values) in std::mem::take(&mut self.missing) {
+            for (position, key) in values {
+                self.damaged(Damage::at(position, format!("{key} is missing")).of(job));
             }
+        }
+        Ok(())
+    }
+
+    /// The steps of a row, whose values lie in its file: looked for later they would have that
+    /// opened anew.
+    fn steps(&mut self, reader: &dyn LogReader, row: &ReadRow) -> Result<(), LogError> {
+        for Recorded { seq, event, .. } in &row.events {
+            if let Event::StepRecorded { value, .. } = event {
+                let key = ValueKey::Step { seq: *seq };
+                self.value(reader, (row.job, key), row.position_of(*seq), value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn value(
+        &mut self,
+        reader: &dyn LogReader,
+        (job, key): (JobId, ValueKey),
+        position: Position,
+        digest: &ValueDigest,
+    ) -> Result<(), LogError> {
+        match reader.value(job, key, digest) {
+            Ok(Some(_)) => self.found.values += 1,
+            Ok(None) => self.missing.entry(job).or_default().push((position, key)),
+            Err(LogError::Damaged(damage)) => self.damaged(*damage),
+            Err(error) => return Err(error),
         }
         Ok(())
     }

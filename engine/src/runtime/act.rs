@@ -153,7 +153,7 @@ impl Loop {
     }
 }
 
-/// The answer to an attempt that saves a checkpoint when it is not current any more.
+/// The answer to an attempt that keeps something when it is not current any more.
 pub(super) fn too_late() -> TaskResult<()> {
     Err(TaskError::cancelled())
 }

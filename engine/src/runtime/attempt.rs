@@ -7,6 +7,7 @@ use std::time::Duration;
 use annals_tasks_sdk::cancel::CancellationToken;
 use annals_tasks_sdk::context::Host;
 use annals_tasks_sdk::duration::format_duration;
+use annals_tasks_sdk::steps::StepNames;
 use annals_tasks_sdk::{
     AttemptId, Done, Handler, Payload, Progress, Stream, TaskContext, TaskError, TaskResult,
     Timestamp,
@@ -21,7 +22,9 @@ use super::heartbeat::Heartbeat;
 use super::message::{Live, Message, Reply};
 use super::pool::PoolId;
 use super::registry::{Behaviour, KindId};
-use crate::job::{Failure, LogSize, Outcome, Report, Task, TaskNumber, ValueDigest};
+use super::values::StepResult;
+use crate::job::{Failure, LogSize, Outcome, Report, Steps, Task, TaskNumber, ValueDigest};
+use crate::log::ValueKey;
 use crate::steplog::AttemptLog;
 
 /// Longer messages are cut: the step log has the whole.
@@ -50,6 +53,9 @@ struct Carried {
     pool: PoolId,
     input: Result<Payload, Failure>,
     checkpoint: Option<ValueDigest>,
+    /// What earlier attempts have recorded.
+    steps: Steps,
+    step_names: StepNames,
     timeout: Option<Duration>,
     /// Where something must be heard of it.
     heartbeat: Option<Arc<Heartbeat>>,
@@ -97,6 +103,8 @@ impl Attempt {
             pool: *pool,
             input: job.input_of(task),
             checkpoint: task.checkpoint().map(|checkpoint| checkpoint.value),
+            steps: task.steps().clone(),
+            step_names: StepNames::default(),
             timeout: policy.timeout,
             heartbeat,
             grace: grace_of(task),
@@ -177,17 +185,10 @@ impl Attempt {
     }
 
     async fn read_checkpoint(&self, digest: ValueDigest) -> TaskResult<Payload> {
-        let shared = &self.0.shared;
-        let (reader, job, task) = (Arc::clone(&shared.reader), self.0.id.job, self.0.id.number);
-        let read = shared.workers.blocking(move || reader.value(job, task, &digest)).await;
-        let unreadable = |why: String| {
+        let key = ValueKey::Checkpoint { task: self.0.id.number };
+        self.0.shared.read_value(self.0.id.job, key, digest).await.map_err(|why| {
             TaskError::new("checkpoint_unreadable", format!("the checkpoint cannot be read: {why}"))
-        };
-        let value = read.map_err(|error| unreadable(error.to_string()))?;
-        let value = value.map_err(|error| unreadable(error.to_string()))?;
-        let value = value.ok_or_else(|| unreadable("the log does not have it any more".into()))?;
-        let text = std::str::from_utf8(&value).map_err(|error| unreadable(error.to_string()))?;
-        Ok(Payload::trusted(text))
+        })
     }
 
     async fn drive(&self, mut cx: TaskContext, input: Payload) -> Outcome {
@@ -343,7 +344,7 @@ impl Carried {
         let limit = format_duration(limit.unwrap_or_default());
         let message = format!(
             "nothing was heard of the attempt for {limit}, its heartbeat timeout: output, \
-             progress, checkpoints and heartbeats count"
+             progress, checkpoints, steps and heartbeats count"
         );
         TaskError::new(Failure::HEARTBEAT_TIMEOUT, message)
     }
@@ -353,6 +354,27 @@ impl Carried {
         if let Some(heartbeat) = &self.heartbeat {
             heartbeat.beat();
         }
+    }
+
+    fn within_limit(&self, value: &Payload, code: &str, what: &str) -> TaskResult<()> {
+        let (bytes, limit) = (value.as_str().len(), self.shared.settings.limits.payload_bytes);
+        if bytes <= limit {
+            return Ok(());
+        }
+        let message = format!("{what} has {bytes} bytes, more than the limit of {limit}");
+        Err(TaskError::new(code, message).give_up())
+    }
+
+    /// Has a value made durable.
+    async fn keep(&self, ask: impl FnOnce(Reply<TaskResult<()>>) -> Message) -> TaskResult<()> {
+        self.beat();
+        let (reply, answer) = Reply::new(None);
+        self.shared.tell(self.home, ask(reply));
+        // The engine stops when it cannot write; nothing the attempt does counts any more then.
+        let kept = answer.await.unwrap_or_else(|_| Err(TaskError::cancelled()));
+        // It could say nothing else meanwhile.
+        self.beat();
+        kept
     }
 
     /// The step log, which is opened when it is asked for first.
@@ -393,22 +415,35 @@ impl Host for Carried {
     }
 
     async fn checkpoint(&self, value: Payload) -> TaskResult<()> {
+        self.within_limit(&value, "checkpoint_too_large", "the checkpoint")?;
+        let (job, attempt, task) = (self.id.job, self.id.attempt, TaskNumber(self.id.number));
+        self.keep(|reply| Message::Checkpoint { job, task, attempt, value, reply }).await
+    }
+
+    fn step_names(&self) -> &StepNames {
+        &self.step_names
+    }
+
+    async fn recorded_step(&self, name: &str) -> TaskResult<Option<Payload>> {
         self.beat();
-        let (bytes, limit) = (value.as_str().len(), self.shared.settings.limits.payload_bytes);
-        if bytes > limit {
-            let message =
-                format!("the checkpoint has {bytes} bytes, more than the limit of {limit}");
-            return Err(TaskError::new("checkpoint_too_large", message).give_up());
-        }
-        let (reply, answer) = Reply::new(None);
-        let (job, attempt) = (self.id.job, self.id.attempt);
-        let task = TaskNumber(self.id.number);
-        self.shared.tell(self.home, Message::Checkpoint { job, task, attempt, value, reply });
-        // The engine stops when it cannot write; nothing the attempt does counts any more then.
-        let saved = answer.await.unwrap_or_else(|_| Err(TaskError::cancelled()));
+        let Some(step) = self.steps.get(name) else { return Ok(None) };
+        let key = ValueKey::Step { seq: step.seq };
+        let read = self.shared.read_value(self.id.job, key, step.value).await;
         // It could say nothing else meanwhile.
         self.beat();
-        saved
+        read.map(Some).map_err(|why| {
+            let task = &self.id.task;
+            let message = format!("the result of step {name:?} of task {task} cannot be read");
+            TaskError::new("step_unreadable", format!("{message}: {why}"))
+        })
+    }
+
+    async fn record_step(&self, name: &str, value: Payload) -> TaskResult<()> {
+        let what = format!("the result of step {name:?} of task {}", self.id.task);
+        self.within_limit(&value, "step_too_large", &what)?;
+        let (job, attempt, task) = (self.id.job, self.id.attempt, TaskNumber(self.id.number));
+        let step = StepResult { task, attempt, name: name.into(), value };
+        self.keep(|reply| Message::Step { job, step, reply }).await
     }
 
     fn output_of(&self, task: &str) -> Option<Payload> {

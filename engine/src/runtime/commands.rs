@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_tasks_sdk::{JobId, Payload, TaskResult};
+use annals_tasks_sdk::JobId;
 
-use super::act::{answer, answer_and_settle, answer_or_drop, too_late};
+use super::act::{answer, answer_and_settle, answer_or_drop};
 use super::attempt::{GRACE, grace_of};
 use super::error::{CommandError, EngineError, JobError, SubmitError};
 use super::executor::{Entry, Executor, Running};
@@ -16,7 +16,6 @@ use super::turn::{Loop, THIS_TURN};
 use crate::job::{
     Command, Context, IdempotencyKey, Illegal, Job, Origin, Report, StepError, TaskNumber, step,
 };
-use crate::log::digest;
 
 /// A submission on its way to its answer.
 pub(super) struct Accepting {
@@ -186,27 +185,6 @@ impl Loop {
             self.live -= 1;
             self.give_back(orphan.held);
         }
-    }
-
-    pub(super) fn on_checkpoint(
-        &mut self,
-        id: JobId,
-        task: TaskNumber,
-        attempt: u32,
-        value: &Payload,
-        reply: Reply<TaskResult<()>>,
-    ) {
-        let bytes: Arc<[u8]> = value.as_str().as_bytes().into();
-        let report = Report::Checkpoint { task, attempt, value: digest(&bytes) };
-        if self.report(id, report) == 0 {
-            self.counters.late();
-            return self.after_events_of(id, answer_or_drop(reply, too_late()));
-        }
-        if let Some(Entry::Loaded(executor)) = self.entries.get_mut(&id) {
-            executor.values.retain(|(of, _)| *of != task.0);
-            executor.values.push((task.0, bytes));
-        }
-        self.after_events_of(id, answer_or_drop(reply, Ok(())));
     }
 
     /// What was alive when the engine died is lost; what could start, starts.

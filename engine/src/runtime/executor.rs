@@ -18,7 +18,7 @@ use crate::job::{
     Command, Context, Event, Exclusive, Job, JobStatus, Recorded, Report, StepError, Task,
     TaskNumber, Tombstone, begin, step_into,
 };
-use crate::log::{CodecError, Draft, Head, JobRow, Row, Ticket};
+use crate::log::{CodecError, Draft, Head, JobRow, Row, Ticket, ValueKey};
 
 /// What drives one open job.
 pub(super) struct Executor {
@@ -33,7 +33,7 @@ pub(super) struct Executor {
     /// The row of the first of them, so far as they are encoded.
     draft: Option<Draft>,
     /// Values that go with them.
-    pub(super) values: Vec<(u32, Arc<[u8]>)>,
+    pub(super) values: Vec<(ValueKey, Arc<[u8]>)>,
     /// The commit in which its last events are.
     pub(super) ticket: Ticket,
     /// The job's seq that is durable.

@@ -16,6 +16,7 @@ use super::lookout::Lack;
 use super::pool::Waiter;
 use super::purges::Files;
 use super::rows::Listing;
+use super::values::StepResult;
 use crate::job::{Command, IdempotencyKey, Job, Origin};
 use crate::job::{Recorded, Report, TaskNumber};
 use crate::log::{Durable, Position};
@@ -196,6 +197,11 @@ pub(super) enum Message {
         task: TaskNumber,
         attempt: u32,
         value: Payload,
+        reply: Reply<TaskResult<()>>,
+    },
+    Step {
+        job: JobId,
+        step: StepResult,
         reply: Reply<TaskResult<()>>,
     },
     /// A job has been read, or could not be.

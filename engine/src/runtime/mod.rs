@@ -52,6 +52,7 @@ mod startup;
 mod stats;
 mod submit;
 mod turn;
+mod values;
 mod views;
 mod wants;
 mod watchers;

@@ -246,6 +246,7 @@ impl Loop {
             Message::Checkpoint { job, task, attempt, value, reply } => {
                 self.on_checkpoint(job, task, attempt, &value, reply);
             }
+            Message::Step { job, step, reply } => self.on_step(job, step, reply),
             Message::Loaded { job, found } => self.on_loaded(job, found),
             Message::Cleared { job, files } => self.on_cleared(job, files),
             Message::WhenCleared { job, reply } => self.when_cleared(job, reply),

@@ -31,6 +31,7 @@ const SAVE: TaskKind<Payload, Payload> = TaskKind::new("save");
 
 async fn save(cx: TaskContext, input: Payload) -> TaskResult<Payload> {
     cx.checkpoint(&"a value that lies beside the row").await?;
+    cx.step("once", async { Ok("a result that lies beside the row".to_owned()) }).await?;
     Ok(input)
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use annals_engine::job::{Event, IdempotencyKey, JobStatus, Origin, Recorded, TaskNumber};
 use annals_engine::log::{
     EventLog, Head, Hour, JobRow, KeyRow, LogError, Notice, Options, Position, ReadRow, RedbLog,
-    Row, ViewsUpdate, decode_row, digest, encode_row, verify,
+    Row, ValueKey, ViewsUpdate, decode_row, digest, encode_row, verify,
 };
 use annals_tasks_sdk::{JobId, Timestamp};
 
@@ -222,14 +222,20 @@ fn row(random: &mut fastrand::Rng, job: JobId, head: &mut Head, position: Positi
     let (mut events, mut values) = (Vec::new(), Vec::new());
     for seq in (head.seq + 1..).take(random.usize(1..=3)) {
         let task = TaskNumber(random.u32(0..2));
-        let kept = values.iter().any(|(other, _)| *other == task.0);
-        let event = if random.u8(0..3) == 0 && !kept {
-            let bytes: Arc<[u8]> = vec![random.u8(..); random.usize(0..5_000)].into();
-            let value = digest(&bytes);
-            values.push((task.0, bytes));
-            Event::CheckpointSaved { task, attempt: 1, value }
-        } else {
-            Event::AttemptStarted { task, attempt: random.u32(..) }
+        let checkpoint = ValueKey::Checkpoint { task: task.0 };
+        let kept = values.iter().any(|(other, _)| *other == checkpoint);
+        let bytes: Arc<[u8]> = vec![random.u8(..); random.usize(0..5_000)].into();
+        let value = digest(&bytes);
+        let event = match random.u8(0..6) {
+            0 | 1 if !kept => {
+                values.push((checkpoint, bytes));
+                Event::CheckpointSaved { task, attempt: 1, value }
+            }
+            2 => {
+                values.push((ValueKey::Step { seq }, bytes));
+                Event::StepRecorded { task, attempt: 1, name: format!("s{seq}").into(), value }
+            }
+            _ => Event::AttemptStarted { task, attempt: random.u32(..) },
         };
         let time = Timestamp::from_millis(1_700_000_000_000);
         let origin = Origin::ENGINE;

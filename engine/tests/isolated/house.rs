@@ -11,7 +11,7 @@ use annals_engine::{Ask, Engine, Pool, Submission};
 use annals_tasks_sdk::plan::{Limits, Plan};
 use annals_tasks_sdk::{Payload, TaskContext, TaskKind, TaskResult};
 
-use crate::{deaths, life, stops};
+use crate::{deaths, life, steps, stops};
 
 /// A test and its name.
 pub(crate) type Test = (&'static str, fn());
@@ -23,9 +23,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) const MEMORY: u64 = 256 << 20;
 
 /// The kinds that run in processes of their own where there is a pool for them.
-pub(crate) const KINDS: [&str; 14] = [
+pub(crate) const KINDS: [&str; 16] = [
     "lives", "shows", "again", "null", "segfault", "abort", "overflow", "exhaust", "exit",
-    "panics", "spins", "blocks", "obeys", "family",
+    "panics", "spins", "steps", "missteps", "blocks", "obeys", "family",
 ];
 
 /// Registers all kinds.
@@ -35,6 +35,8 @@ pub(crate) fn kinds(engine: Builder) -> Builder {
         .task(task("shows"), life::shows)
         .task(task("again"), life::again)
         .task(task("null"), life::null)
+        .task(task("steps"), steps::steps)
+        .task(task("missteps"), steps::missteps)
         .task(task("segfault"), deaths::segfault)
         .task(task("abort"), deaths::abort)
         .task(task("overflow"), deaths::overflow)

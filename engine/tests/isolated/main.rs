@@ -4,6 +4,7 @@
 mod deaths;
 mod house;
 mod life;
+mod steps;
 mod stops;
 
 use annals_engine::Engine;
@@ -17,7 +18,7 @@ fn main() {
     house::kinds(Engine::open("")).serve_isolated();
     // As with the test harness; what stands behind an option may be its value.
     let wanted = std::env::args().nth(1).filter(|argument| !argument.starts_with('-'));
-    let tests = [life::TESTS, deaths::TESTS, stops::TESTS].concat();
+    let tests = [life::TESTS, steps::TESTS, deaths::TESTS, stops::TESTS].concat();
     let chosen = |name: &str| wanted.as_deref().is_none_or(|wanted| name.contains(wanted));
     let mut count = 0;
     for (name, test) in tests.into_iter().filter(|(name, _)| chosen(name)) {

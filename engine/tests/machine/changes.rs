@@ -40,7 +40,12 @@ impl Oracle {
                 self.order.retain(|&at| at != index(*task));
                 self.put(index(*task), *after);
             }
-            Event::TaskEdited { task, spec, .. } => self.edited(index(*task), spec),
+            Event::TaskEdited { task, spec, reset } => {
+                self.edited(index(*task), spec);
+                if *reset {
+                    self.tasks[index(*task)].steps.clear();
+                }
+            }
             _ => {}
         }
     }

@@ -28,6 +28,15 @@ pub(crate) fn after_event(job: &Job, oracle: &Oracle, now: i64) {
         assert_eq!(task.attempts().len(), known.attempts as usize);
         assert_eq!(task.losses(), known.losses, "losses of t{at}");
         assert_eq!(task.output(), known.output.as_ref(), "output of t{at}");
+        let steps = task.steps().as_slice().iter();
+        let steps = steps.map(|step| (step.seq, (step.name.clone(), step.attempt, step.value)));
+        // A settled task never runs again.
+        let kept = known.steps.iter().filter(|_| !settled[at]);
+        let kept = kept.map(|(seq, step)| (*seq, step.clone()));
+        assert_eq!(steps.collect::<Vec<_>>(), kept.collect::<Vec<_>>(), "steps of t{at}");
+        for (name, ..) in known.steps.values().filter(|_| !settled[at]) {
+            assert!(task.steps().get(name).is_some(), "step {name} of t{at} is found");
+        }
         let waits = task.waiting().map(|waiting| match waiting {
             Waiting::Retry { until } => Waits::Retry(until.as_millis()),
             Waiting::Timer { until } => Waits::Sleep(until.as_millis()),

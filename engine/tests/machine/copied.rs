@@ -84,6 +84,7 @@ pub(crate) fn check_begun(origin: &Job, from: &ForkFrom, (job, history): (&Job, 
         let name = task.spec.id.as_str();
         let old = origin.task(origin.find(name).unwrap()).unwrap();
         assert!(task.attempts().is_empty() && task.checkpoint().is_none(), "{name}");
+        assert!(task.steps().is_empty(), "{name}");
         assert_eq!((task.losses(), task.failures(), task.waiting()), (0, 0, None), "{name}");
         let (old_needs, new_needs) = (needs(origin, old), needs(job, task));
         let added: BTreeSet<String> = new_needs.difference(&old_needs).cloned().collect();

@@ -109,7 +109,11 @@ impl Walk {
         let outcome = match self.rng.u8(..[60, 16, 9][usize::from(self.mood.fails)]) {
             0 => {
                 let value = ValueDigest { len: 1, hash: [self.rng.u8(..); 32] };
-                return Report::Checkpoint { task, attempt, value };
+                if self.rng.bool() {
+                    return Report::Checkpoint { task, attempt, value };
+                }
+                let name = format!("s{}", self.rng.u8(..6)).into();
+                return Report::Step { task, attempt, name, value };
             }
             1 | 2 => Outcome::Failed(error),
             3 => Outcome::Failed(

@@ -249,6 +249,10 @@ impl World {
                 let value = ValueDigest { len: 1, hash: [7; 32] };
                 return Report::Checkpoint { task, attempt, value };
             }
+            ("step", name) => {
+                let value = ValueDigest { len: 1, hash: [9; 32] };
+                return Report::Step { task, attempt, name: name.unwrap().into(), value };
+            }
             ("done", output) => Outcome::Completed(Done {
                 output: Payload::parse(output.unwrap_or("1")).unwrap(),
                 exit: Exit::default(),
@@ -281,6 +285,9 @@ impl World {
             | Event::CheckpointSaved { task, attempt, .. }
             | Event::TaskCompleted { task, attempt, .. } => {
                 format!("{name} {}#{attempt}", of(task))
+            }
+            Event::StepRecorded { task, attempt, name: step, .. } => {
+                format!("{name} {}#{attempt} {step}", of(task))
             }
             Event::RetryScheduled { task, due } => format!("{name} {} {}", of(task), seconds(due)),
             Event::TaskFailed { task, error } => format!("{name} {} {}", of(task), error.code),

@@ -116,9 +116,13 @@ fn check_all(job: &Job) {
 
 const HISTORIES: [(&str, &str, Column); 8] = [
     ("@manual a b c", "", Column::Pending),
-    ("a b c", "start a; done a; start b; checkpoint b", Column::Running),
+    ("a b c", "start a; done a; start b; checkpoint b; step b s", Column::Running),
     ("a b c", "start a; done a; start b; pause", Column::Pausing),
-    ("a b c", "start a; done a; start b; checkpoint b; interrupt; stopped b", Column::Paused),
+    (
+        "a b c",
+        "start a; done a; start b; checkpoint b; step b s; interrupt; stopped b",
+        Column::Paused,
+    ),
     ("a b c", "start a; done a; start b; cancel", Column::Cancelling),
     ("a b c", "start a; done a; start b; done b; start c; done c", Column::Completed),
     ("a b*2 c", "start a; done a; start b; fail b; +99; start b; fail b", Column::Failed),
@@ -175,7 +179,7 @@ fn every_event_of_a_history_is_forked_from() {
     let long = [
         (
             "a b*2 c<a d?<b e<c,d",
-            "start a; done a; start b; checkpoint b; fail b; start c; done c;\
+            "start a; done a; start b; checkpoint b; step b s; fail b; start c; done c;\
             +99; start b; done b; start d; fail d; start e; done e",
         ),
         (

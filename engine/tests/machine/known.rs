@@ -1,6 +1,8 @@
 //! What the oracle knows of a task.
 
-use annals_engine::job::TaskStatus;
+use std::collections::BTreeMap;
+
+use annals_engine::job::{TaskStatus, ValueDigest};
 use annals_tasks_sdk::Payload;
 
 /// Whether an attempt is alive.
@@ -37,6 +39,8 @@ pub(crate) struct Known {
     pub(crate) being_skipped: bool,
     pub(crate) waits: Option<Waits>,
     pub(crate) output: Option<Payload>,
+    /// By the events that recorded them, the names, attempts and results of steps.
+    pub(crate) steps: BTreeMap<u64, (Box<str>, u32, ValueDigest)>,
     pub(crate) losses: u32,
     pub(crate) failures: u32,
     pub(crate) last: Last,
@@ -51,6 +55,7 @@ pub(crate) const NEW: Known = Known {
     being_skipped: false,
     waits: None,
     output: None,
+    steps: BTreeMap::new(),
     losses: 0,
     failures: 0,
     last: Last::NoFailure,
@@ -68,6 +73,14 @@ impl Known {
             Some(Waits::Retry(due) | Waits::Sleep(due)) => Some(due),
             Some(Waits::Kind) | None => None,
         }
+    }
+
+    /// Records a step, whose name must be new.
+    pub(crate) fn records(&mut self, seq: u64, (name, attempt, value): (&str, u32, ValueDigest)) {
+        assert!(self.is_live() && self.attempts == attempt);
+        let again = self.steps.values().any(|(known, ..)| **known == *name);
+        assert!(!again, "step {name} is recorded twice");
+        self.steps.insert(seq, (name.into(), attempt, value));
     }
 
     pub(crate) fn closes(&mut self, status: TaskStatus, output: Option<Payload>) {

@@ -100,7 +100,9 @@ fn a_task_that_succeeds_after_the_cancel_is_completed_and_the_job_cancelled() {
 
 #[test]
 fn late_and_doubled_reports_are_dropped() {
-    for late in ["done a#1", "fail a#1", "stopped a#1", "timeout a#1", "checkpoint a#1"] {
+    for late in
+        ["done a#1", "fail a#1", "stopped a#1", "timeout a#1", "checkpoint a#1", "step a#1 s"]
+    {
         check("a b", "start a; done a", late, "");
         check("a b", "start a; cancel; stopped a", late, "");
         check("a*2 b", "start a; fail a; +10; start a", late, "");
@@ -200,6 +202,42 @@ fn a_checkpoint_outlives_its_attempt_and_an_execute() {
     let world = World::new("a").given(given);
     let a = world.job.task(world.job.find("a").unwrap()).unwrap();
     assert_eq!(a.checkpoint().unwrap().attempt, 1);
+}
+
+fn steps(world: &World, task: &str) -> String {
+    let task = world.job.task(world.job.find(task).unwrap()).unwrap();
+    let steps = task.steps().as_slice().iter();
+    let words = steps.map(|step| format!("{}#{}@{}", step.name, step.attempt, step.seq));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn steps_outlive_their_attempts() {
+    let mut world = World::new("a*2 b").given("start a; step a first; step a second; fail a; +99");
+    assert_eq!(steps(&world, "a"), "first#1@4 second#1@5");
+    let mut again = world.given("start a");
+    assert_eq!(again.when("step a second"), "", "it is recorded");
+    assert_eq!(again.when("step a third"), "StepRecorded a#2 third");
+    world = again.given("fail a; execute; start a; interrupt; stopped a; resume; start a; recover");
+    assert_eq!(steps(&world, "a"), "first#1@4 second#1@5 third#2@9");
+}
+
+#[test]
+fn what_never_runs_again_has_no_steps() {
+    let settles = [
+        "done a",
+        "skip a; stopped a",
+        "interrupt; stopped a; skip a",
+        r#"edit b {"title":"B"}; cancel; stopped a; skip a"#,
+    ];
+    for settles in settles {
+        let world = World::new("a b").given("start a; step a first").given(settles);
+        assert_eq!(steps(&world, "a"), "", "{settles}");
+    }
+    let world = World::new("a? b").given("start a; step a first; give_up a");
+    assert_eq!(steps(&world, "a"), "");
+    let held = World::new("a b").given("start a; step a first; cancel; stopped a");
+    assert_eq!(steps(&held, "a"), "first#1@4");
 }
 
 #[test]

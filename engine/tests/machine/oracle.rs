@@ -340,6 +340,9 @@ impl Oracle {
                 let known = &self.tasks[index(*task)];
                 assert!(known.is_live() && known.attempts == *attempt);
             }
+            Event::StepRecorded { task, attempt, name, value } => {
+                self.tasks[index(*task)].records(self.seq, (name, *attempt, *value));
+            }
             Event::SkipRequested { task, .. } => {
                 let known = &mut self.tasks[index(*task)];
                 assert!(known.is_live() && !known.being_skipped);

@@ -192,10 +192,10 @@ A fork is a new job that goes on from what another one has done; that one stays 
 its state, and the new one needs nothing of it any more. From a task: that task, all that need it \
 or take its output, and all that is not settled runs anew. From an event: all that was not settled \
 when it was the last. What stays is copied, each task in an event of its own; of attempts, \
-checkpoints and back-offs nothing is. Nor are files: a fork has a work folder of its own, so let a \
-task whose result is a file that others read run anew. Edits (insert, move, edit, remove, skip) \
-are applied before the fork starts, all or none; it starts when its plan says so. These are the \
-events that a fork of each job from its task `b` begins with.
+checkpoints, steps and back-offs nothing is. Nor are files: a fork has a work folder of its own, \
+so let a task whose result is a file that others read run anew. Edits (insert, move, edit, \
+remove, skip) are applied before the fork starts, all or none; it starts when its plan says so. \
+These are the events that a fork of each job from its task `b` begins with.
 
 | job | the fork begins with | its tasks then |
 | --- | --- | --- |

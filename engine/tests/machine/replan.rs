@@ -105,6 +105,19 @@ fn a_new_retry_policy_counts_from_the_next_failure() {
 }
 
 #[test]
+fn steps_stay_unless_they_are_dropped() {
+    let held = "start a; step a s; interrupt; stopped a";
+    let world = World::new("a").given(held).given(r#"edit a {"input":1}"#);
+    let recorded = |world: &World| !world.job.tasks().next().unwrap().1.steps().is_empty();
+    assert!(recorded(&world), "a new input keeps them");
+    let mut world = world.given(r#"edit a {"input":1} reset"#);
+    assert!(!recorded(&world));
+    assert_eq!(world.when(r#"edit a {"input":1} reset"#), "", "it holds already");
+    let mut world = world.given("resume; start a");
+    assert_eq!(world.when("step a s"), "StepRecorded a#2 s", "its name is free again");
+}
+
+#[test]
 fn a_checkpoint_stays_unless_it_is_dropped() {
     let held = "start a; checkpoint a; interrupt; stopped a";
     let world = World::new("a").given(held).given(r#"edit a {"input":1}"#);

@@ -85,6 +85,7 @@ const WORDS: &[&str] = &[
     "TaskMoved",
     "TaskEdited",
     "CheckpointSaved",
+    "StepRecorded",
     "JobForked",
     "output_is_missing",
     "error",

@@ -84,7 +84,7 @@ async fn nothing_is_answered_started_or_shown_before_it_is_durable() {
 }
 
 /// Has all loops take many turns.
-async fn many_turns(engine: &Engine) {
+pub(super) async fn many_turns(engine: &Engine) {
     for n in 0..300 {
         let unknown = engine.job(JobId::from_u128(n));
         assert!(matches!(within(unknown.snapshot()).await, Err(JobError::NotFound(_))));

@@ -27,6 +27,7 @@ mod shutdown;
 mod silence;
 mod slots;
 mod stats;
+mod steps;
 mod stops;
 mod submit;
 mod support;

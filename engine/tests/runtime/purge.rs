@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use annals_engine::job::{Command, Event, ForkFrom, JobStatus, Origin, Tombstone};
-use annals_engine::log::{PageLimit, Position, verify};
+use annals_engine::log::{PageLimit, Position, ValueKey, verify};
 use annals_engine::runtime::{
     Answer, CommandError, Engine, Fork, ForkError, Forked, IdempotencyKey, JobError, JobHandle,
     SubmitError,
@@ -18,12 +18,13 @@ use super::support::{
     Gate, Store, World, kill, laws, loops, plan, plan_of, submit, task, until, until_viewed, within,
 };
 
-/// `a` saves a checkpoint; `b` takes what it gives.
+/// `a` saves a checkpoint and takes a step; `b` takes what it gives.
 const CHAIN: &str = r#"{"id": "a", "kind": "saver", "input": {"secret": "x"}},
     {"id": "b", "kind": "saver", "input": {"$output": "a"}}"#;
 
 async fn saver(cx: TaskContext, input: Payload) -> TaskResult<Payload> {
     cx.checkpoint(&"saved").await?;
+    cx.step("kept", async { Ok("secret".to_owned()) }).await?;
     Ok(input)
 }
 
@@ -141,12 +142,23 @@ async fn nobody_is_told_anything_but_that_it_was_purged() {
         within(fork.job.ended()).await.unwrap();
         let history = within(job.history(0, 1_000)).await.unwrap();
         let last = history.last().unwrap();
-        let saved = history.iter().find_map(|logged| match logged.recorded.event {
-            Event::CheckpointSaved { value, .. } => Some(value),
+        let (reader, id) = (engine.reader(), job.id());
+        let kept = history.iter().filter_map(|logged| match logged.recorded.event {
+            Event::CheckpointSaved { task, value, .. } => {
+                Some((ValueKey::Checkpoint { task: task.0 }, value))
+            }
+            Event::StepRecorded { value, .. } => {
+                Some((ValueKey::Step { seq: logged.recorded.seq }, value))
+            }
             _ => None,
         });
-        let saved = saved.expect("a checkpoint was saved");
-        assert!(engine.reader().value(job.id(), 1, &saved).unwrap().is_some());
+        let kept: Vec<_> = kept.collect();
+        let found = || {
+            kept.iter()
+                .filter(|(key, value)| reader.value(id, *key, value).unwrap().is_some())
+                .count()
+        };
+        assert_eq!((kept.len(), found()), (4, 4));
 
         let answer = purge(&job).await.unwrap();
         let tombstone = Arc::clone(answer.snapshot.job.purged().unwrap());
@@ -159,8 +171,9 @@ async fn nobody_is_told_anything_but_that_it_was_purged() {
         assert_eq!(tombstone.origin.reason.as_deref(), Some("asked for"));
         assert!(matches!(&answer.events[..], [one] if one.leads && one.seq == tombstone.seq()));
         is_gone(&engine, job.id(), &tombstone).await;
-        assert_eq!(engine.reader().value(job.id(), 1, &saved).unwrap(), None);
-        let (id, fork_id) = (job.id(), fork.job.id());
+        assert_eq!(found(), 0);
+        drop(reader);
+        let fork_id = fork.job.id();
         drop((job, fork));
         kill(engine).await;
         for life in 0..4 {

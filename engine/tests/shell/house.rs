@@ -10,6 +10,7 @@ use annals_engine::kinds::{Shell, ShellSettings};
 use annals_engine::steplog::AttemptLog;
 use annals_tasks_sdk::cancel::CancellationToken;
 use annals_tasks_sdk::context::{Host, Progress, Stream};
+use annals_tasks_sdk::steps::StepNames;
 use annals_tasks_sdk::{
     AttemptId, Done, Handler, JobId, Payload, TaskContext, TaskError, TaskId, TaskResult,
 };
@@ -24,6 +25,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Logged {
     attempt: AttemptId,
     stop: CancellationToken,
+    step_names: StepNames,
     pub(crate) stdout: Mutex<Vec<u8>>,
     pub(crate) stderr: Mutex<Vec<u8>>,
     /// Takes everything instead, where a test sets it.
@@ -46,6 +48,18 @@ impl Host for Logged {
 
     async fn checkpoint(&self, _value: Payload) -> TaskResult<()> {
         Err(TaskError::new("unsupported", "no checkpoints here"))
+    }
+
+    fn step_names(&self) -> &StepNames {
+        &self.step_names
+    }
+
+    async fn recorded_step(&self, _name: &str) -> TaskResult<Option<Payload>> {
+        Err(TaskError::new("unsupported", "no steps here"))
+    }
+
+    async fn record_step(&self, _name: &str, _value: Payload) -> TaskResult<()> {
+        Err(TaskError::new("unsupported", "no steps here"))
     }
 
     fn output_of(&self, _task: &str) -> Option<Payload> {
@@ -103,6 +117,7 @@ impl House {
         let host = Arc::new(Logged {
             attempt,
             stop: stop.clone(),
+            step_names: StepNames::default(),
             stdout: Mutex::default(),
             stderr: Mutex::default(),
             log: OnceLock::new(),

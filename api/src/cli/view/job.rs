@@ -91,7 +91,16 @@ pub(in crate::cli) struct Task {
     pub(in crate::cli) waiting_for: Option<Waiting>,
     pub(in crate::cli) error: Option<Error>,
     pub(in crate::cli) progress: Option<Live>,
+    #[serde(default)]
+    pub(in crate::cli) steps: Vec<Step>,
     pub(in crate::cli) attempts: Vec<Attempt>,
+}
+
+/// A step whose result is recorded.
+#[derive(Debug, Clone, Deserialize)]
+pub(in crate::cli) struct Step {
+    #[serde(deserialize_with = "name")]
+    pub(in crate::cli) name: String,
 }
 
 /// What a live attempt says of itself.

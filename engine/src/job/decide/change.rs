@@ -64,7 +64,7 @@ pub(super) fn edit(
     let (chosen, task) = find(job, task)?;
     may_change(job, task, "edit")?;
     let spec = patch.apply(&task.spec).map_err(|errors| invalid(job, errors))?;
-    let reset = reset && task.checkpoint.is_some();
+    let reset = reset && (task.checkpoint.is_some() || !task.steps().is_empty());
     if spec == task.spec && !reset {
         return Ok(Vec::new());
     }

@@ -26,6 +26,12 @@ pub(super) fn report(job: &Job, report: Report, cx: &Context) -> Vec<Event> {
             Some(_) => vec![Event::CheckpointSaved { task, attempt, value }],
             None => Vec::new(),
         },
+        Report::Step { task, attempt, name, value } => match live(job, task, attempt) {
+            Some(at) if at.steps().get(&name).is_none() => {
+                vec![Event::StepRecorded { task, attempt, name, value }]
+            }
+            _ => Vec::new(),
+        },
         Report::Tick => tick(job, cx),
         Report::Park { .. } | Report::Refuse { .. } => Vec::new(),
         Report::Recover => recover(job, cx),

@@ -12,6 +12,7 @@ mod mark;
 mod records;
 mod seal;
 mod store;
+mod values;
 mod views;
 
 pub use disk::{Access, Disk, DiskFile, Hold};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use ::redb::{Database, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, ReadableTable};
@@ -13,15 +13,14 @@ use annals_tasks_sdk::JobId;
 use super::disk::{Anchor, Volume};
 use super::file::{self, Held, Notify, Trouble, damaged, guard, io_error};
 use super::holes::{self, Passage, Span};
+use super::values;
 use crate::job::ValueDigest;
 use crate::log::error::undecodable;
-use crate::log::{Damage, Link, LogError, Position, ReadRow, Row, codec, row::in_order};
+use crate::log::row::{ValueKey, in_order};
+use crate::log::{Damage, Link, LogError, Position, ReadRow, Row, codec};
 
 /// By the position of their first event, the encoded rows.
 const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
-
-/// By job and task number, the hash of a value and the value.
-const VALUES: TableDefinition<'_, (u128, u32), &[u8]> = TableDefinition::new("values");
 
 /// How many closed files are kept open.
 const CLOSED_OPEN_MAX: usize = 4;
@@ -39,6 +38,8 @@ pub(super) struct Records {
     /// Reads hold this for a page at most, because the last file can only be closed without them.
     files: RwLock<Files>,
     open: Mutex<VecDeque<(Position, Arc<Held<ReadOnlyDatabase>>)>>,
+    /// The file in which a step was found last: those of a task lie together.
+    stepped: AtomicUsize,
 }
 
 struct Files {
@@ -73,7 +74,7 @@ pub(super) fn files(volume: &Volume, folder: &Path) -> Result<Vec<Position>, Log
 pub(super) fn create(volume: &Volume, folder: &Path, first: Position) -> Result<(), LogError> {
     file::create(volume, &file(folder, first), |transaction| {
         transaction.open_table(RECORDS)?;
-        transaction.open_table(VALUES)?;
+        values::create(transaction)?;
         Ok(())
     })
 }
@@ -117,8 +118,8 @@ impl Records {
         let next = guard(&path, || last(&active.begin_read()?, &path))?.unwrap_or(first);
         let files = Files { firsts, active: Some(active), anchor, damage: Mutex::default() };
         let files = RwLock::new(files);
-        let (next, open) = (AtomicU64::new(next.0), Mutex::default());
-        Ok(Self { volume, folder, cache, notify, next, files, open })
+        let (next, open, stepped) = (AtomicU64::new(next.0), Mutex::default(), usize::MAX.into());
+        Ok(Self { volume, folder, cache, notify, next, files, open, stepped })
     }
 
     /// The first position that is free.
@@ -165,7 +166,7 @@ impl Records {
         self.write(|transaction| {
             put_rows(transaction, rows)?;
             holes::put(transaction, rows, due)?;
-            put_values(transaction, rows)
+            values::put(transaction, rows)
         })?;
         // What was written is durable where it is. It must also be where the next start looks.
         self.in_place()?;
@@ -317,27 +318,35 @@ impl Records {
         Ok(page.rows)
     }
 
-    /// The newest value of a task that has this digest.
+    /// The newest value under a key that has this digest.
     pub(super) fn value(
         &self,
         job: JobId,
-        task: u32,
+        key: ValueKey,
         digest: &ValueDigest,
     ) -> Result<Option<Vec<u8>>, LogError> {
         let files = self.files();
+        let look = |index| {
+            self.read(&files, index, |transaction, path| {
+                values::get(transaction, path, (job, key), digest)
+            })
+        };
+        let hint = match key {
+            ValueKey::Checkpoint { .. } => usize::MAX,
+            ValueKey::Step { .. } => self.stepped.load(Ordering::Relaxed),
+        };
+        // What fails here fails again in its turn.
+        if hint < files.firsts.len()
+            && let Ok(Some(found)) = look(hint)
+        {
+            return Ok(Some(found));
+        }
         for index in (0..files.firsts.len()).rev() {
-            let found = self.read(&files, index, |transaction, path| {
-                let table = transaction.open_table(VALUES)?;
-                let Some(sealed) = table.get((job.as_u128(), task))? else { return Ok(None) };
-                let value = unseal(sealed.value(), digest).or_else(|detail| {
-                    let detail = format!("{detail} (task number {task})");
-                    let file = Some(path.into());
-                    Damage { file, job: Some(job), detail, ..Damage::default() }.error()
-                })?;
-                Ok(value)
-            })?;
-            if found.is_some() {
-                return Ok(found);
+            if let Some(found) = look(index)? {
+                if matches!(key, ValueKey::Step { .. }) {
+                    self.stepped.store(index, Ordering::Relaxed);
+                }
+                return Ok(Some(found));
             }
         }
         Ok(None)
@@ -413,40 +422,6 @@ fn put_rows(transaction: &WriteTransaction, rows: &[Row]) -> Result<(), Trouble>
         cursor.insert_before(row.position.0, row.bytes.as_slice())?;
     }
     Ok(cursor.close()?)
-}
-
-fn put_values(transaction: &WriteTransaction, rows: &[Row]) -> Result<(), Trouble> {
-    if rows.iter().all(|row| row.values.is_empty() && !row.ends_values) {
-        return Ok(());
-    }
-    let mut table = transaction.open_table(VALUES)?;
-    let mut sealed = Vec::new();
-    for row in rows {
-        let job = row.job.as_u128();
-        if row.ends_values {
-            table.retain_in((job, 0)..=(job, u32::MAX), |_, _| false)?;
-        }
-        for (task, value) in &row.values {
-            sealed.clear();
-            sealed.extend_from_slice(blake3::hash(value).as_bytes());
-            sealed.extend_from_slice(value);
-            table.insert((job, *task), sealed.as_slice())?;
-        }
-    }
-    Ok(())
-}
-
-/// The value, if it is sound and the one that is asked for. It lies under its own hash, so that
-/// one that was replaced by a later one can be told from one that is damaged.
-fn unseal(sealed: &[u8], digest: &ValueDigest) -> Result<Option<Vec<u8>>, &'static str> {
-    let Some((hash, value)) = sealed.split_at_checked(32) else {
-        return Err("a checkpoint is cut short");
-    };
-    if blake3::hash(value).as_bytes() != hash {
-        return Err("the hash of a checkpoint is not the one that was stored");
-    }
-    let same = digest.hash == hash && digest.len as usize == value.len();
-    Ok(same.then(|| value.to_vec()))
 }
 
 fn decode(first: Position, bytes: &[u8], path: &Path) -> Result<ReadRow, LogError> {

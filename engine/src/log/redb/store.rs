@@ -16,7 +16,7 @@ use super::views::Views;
 use crate::job::ValueDigest;
 use crate::log::row::reflects;
 use crate::log::{EventLog, Hour, JobRow, KeyRow, Link, LogError, LogReader};
-use crate::log::{Position, ReadRow, Row, ViewsLog, ViewsUpdate};
+use crate::log::{Position, ReadRow, Row, ValueKey, ViewsLog, ViewsUpdate};
 
 /// How a store is opened.
 #[derive(Clone)]
@@ -270,10 +270,10 @@ impl LogReader for Store {
     fn value(
         &self,
         job: JobId,
-        task: u32,
+        key: ValueKey,
         digest: &ValueDigest,
     ) -> Result<Option<Vec<u8>>, LogError> {
-        self.records.value(job, task, digest)
+        self.records.value(job, key, digest)
     }
 
     fn is_purged(&self, job: JobId) -> Result<bool, LogError> {

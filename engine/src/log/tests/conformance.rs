@@ -8,11 +8,11 @@ use annals_tasks_sdk::JobId;
 
 use super::samples;
 use super::{Job, fill, small, viewing};
-use crate::job::{Event, JobStatus, TaskNumber};
+use crate::job::JobStatus;
 use crate::log::redb::{Options, RedbLog};
 use crate::log::{
     Damage, EventLog, Fault, JobRow, LogError, LogReader, MemoryDisk, PageLimit, Position, ReadRow,
-    Waypoints, digest, history, history_page, verify,
+    Waypoints, history, history_page, verify,
 };
 
 /// A place where a log lives.
@@ -126,55 +126,6 @@ fn rows_out_of_order_are_refused_and_poison_the_handle() {
         assert_eq!(log.reader().next_position(), Position(4));
         log.append(&[Job::new(4).row(4, &[small(1)])]).unwrap();
         log.close().unwrap();
-    });
-}
-
-fn saved(value: &[u8]) -> Event {
-    Event::CheckpointSaved { task: TaskNumber(1), attempt: 1, value: digest(value) }
-}
-
-#[test]
-fn the_last_value_of_a_task_is_kept() {
-    everywhere(|place| {
-        let mut log = place.open();
-        let mut job = Job::new(1);
-        for (value, position) in [&b"first"[..], b"second", b""].iter().zip(1..) {
-            let values = vec![(1, Arc::from(*value)), (2, Arc::from(&b"other"[..]))];
-            log.append(&[job.row_with(position, &[saved(value)], values)]).unwrap();
-            let read = log.reader().value(job.id, 1, &digest(value)).unwrap();
-            assert_eq!(read.as_deref(), Some(*value));
-        }
-        fill(&mut *log, 2, 4..=6);
-        drop(log);
-        let log = place.open();
-        let reader = log.reader();
-        assert_eq!(reader.value(job.id, 1, &digest(b"")).unwrap(), Some(Vec::new()));
-        assert_eq!(reader.value(job.id, 2, &digest(b"other")).unwrap(), Some(b"other".to_vec()));
-        assert_eq!(reader.value(job.id, 1, &digest(b"never")).unwrap(), None);
-        assert_eq!(reader.value(job.id, 3, &digest(b"other")).unwrap(), None);
-        assert_eq!(verify(&*reader).unwrap().values, 1);
-        log.close().unwrap();
-    });
-}
-
-#[test]
-fn the_values_of_a_job_go_when_a_row_says_so() {
-    everywhere(|place| {
-        let mut log = place.open();
-        let (mut purged, mut other) = (Job::new(1), Job::new(2));
-        let values = |text: &'static [u8]| vec![(1, Arc::from(text)), (u32::MAX, Arc::from(text))];
-        log.append(&[purged.row_with(1, &[small(1)], values(b"one"))]).unwrap();
-        log.append(&[other.row_with(2, &[small(1)], values(b"two"))]).unwrap();
-        let mut last = purged.row(3, &[small(2)]);
-        last.ends_values = true;
-        log.append(&[last]).unwrap();
-        drop(log);
-        let log = place.open();
-        let value = |id, task, text: &[u8]| log.reader().value(id, task, &digest(text)).unwrap();
-        for task in [1, u32::MAX] {
-            assert_eq!(value(purged.id, task, b"one"), None);
-            assert_eq!(value(other.id, task, b"two").as_deref(), Some(&b"two"[..]));
-        }
     });
 }
 

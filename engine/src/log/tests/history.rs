@@ -9,7 +9,7 @@ use super::{Job, small};
 use crate::job::ValueDigest;
 use crate::log::{
     EventLog, Hour, JobRow, KeyRow, Link, LogError, LogReader, MemoryDisk, PageLimit, Position,
-    ReadRow, Waypoints, history, history_page,
+    ReadRow, ValueKey, Waypoints, history, history_page,
 };
 
 const ROWS: u64 = 3_000;
@@ -40,10 +40,10 @@ impl LogReader for Counting {
     fn value(
         &self,
         job: JobId,
-        task: u32,
+        key: ValueKey,
         digest: &ValueDigest,
     ) -> Result<Option<Vec<u8>>, LogError> {
-        self.reader.value(job, task, digest)
+        self.reader.value(job, key, digest)
     }
     fn job_row(&self, job: JobId) -> Result<Option<JobRow>, LogError> {
         self.reader.job_row(job)

@@ -11,13 +11,14 @@ mod kill;
 mod measure;
 mod redb;
 mod samples;
+mod values;
 mod writer;
 
 use std::sync::Arc;
 
 use annals_tasks_sdk::{JobId, Timestamp};
 
-use super::{EventLog, Head, Hour, JobRow, Position, Row, ViewsUpdate, encode_row};
+use super::{EventLog, Head, Hour, JobRow, Position, Row, ValueKey, ViewsUpdate, encode_row};
 use crate::job::{Event, JobStatus, Origin, Recorded, TaskNumber};
 
 /// A job whose rows are made by hand.
@@ -37,7 +38,12 @@ impl Job {
         self.row_with(position, events, Vec::new())
     }
 
-    fn row_with(&mut self, position: u64, events: &[Event], values: Vec<(u32, Arc<[u8]>)>) -> Row {
+    fn row_with(
+        &mut self,
+        position: u64,
+        events: &[Event],
+        values: Vec<(ValueKey, Arc<[u8]>)>,
+    ) -> Row {
         let recorded = self.record(events);
         let (mut row, hash) = encode_row(self.id, &self.head, &recorded, values).unwrap();
         row.place(Position(position));

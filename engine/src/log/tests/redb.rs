@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{Job, fill, small, viewing};
 use crate::log::redb::{Notice, Options, RedbLog};
-use crate::log::{EventLog, LogError, Position, ReadRow, digest, verify};
+use crate::log::{EventLog, LogError, Position, ReadRow, ValueKey, digest, verify};
 
 pub(super) struct Place(tempfile::TempDir);
 
@@ -76,7 +76,9 @@ fn files_are_rolled_and_read_as_one() {
     let reader = log.reader();
     let mut job = Job::new(1);
     for position in 1..=12 {
-        let value = vec![(1, Arc::from(position.to_string().as_bytes()))];
+        let value: Arc<[u8]> = Arc::from(position.to_string().as_bytes());
+        let step = ValueKey::Step { seq: position };
+        let value = vec![(ValueKey::Checkpoint { task: 1 }, value.clone()), (step, value)];
         log.append(&[job.row_with(position, &[small(1)], value)]).unwrap();
         assert_eq!(reader.rows(Position(1), 99).unwrap().len() as u64, position);
     }
@@ -86,10 +88,17 @@ fn files_are_rolled_and_read_as_one() {
     drop(log);
     let log = place.open().unwrap();
     assert_eq!(rows(&log).len(), 12);
-    let value = |text: &[u8]| log.reader().value(job.id, 1, &digest(text)).unwrap();
+    let checkpoint = ValueKey::Checkpoint { task: 1 };
+    let value = |text: &[u8]| log.reader().value(job.id, checkpoint, &digest(text)).unwrap();
     // A later value does not reach into a closed file.
     assert_eq!(value(b"3"), Some(b"3".to_vec()));
     assert_eq!(value(b"12"), Some(b"12".to_vec()));
+    // Whichever file was looked into last.
+    for seq in [1, 12, 2, 2, 7, 1] {
+        let result = seq.to_string().into_bytes();
+        let found = log.reader().value(job.id, ValueKey::Step { seq }, &digest(&result)).unwrap();
+        assert_eq!(found, Some(result));
+    }
     assert_eq!(verify(&*log.reader()).unwrap().damage, []);
 }
 
@@ -329,7 +338,8 @@ fn a_full_disk_stops_the_log_and_loses_nothing() {
     let ballast: Arc<[u8]> = vec![7; 200_000].into();
     let mut kept = 0;
     let error = loop {
-        let value = vec![(u32::try_from(kept).unwrap(), ballast.clone())];
+        let key = ValueKey::Checkpoint { task: u32::try_from(kept).unwrap() };
+        let value = vec![(key, ballast.clone())];
         match log.append(&[job.row_with(kept + 1, &[small(1)], value)]) {
             Ok(()) => kept += 1,
             Err(error) => break error,

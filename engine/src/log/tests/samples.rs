@@ -177,6 +177,12 @@ fn task_events() -> Vec<Event> {
             attempt: 2,
             value: ValueDigest { len: 5, hash: std::array::from_fn(|i| u8::try_from(i).unwrap()) },
         },
+        Event::StepRecorded {
+            task,
+            attempt: 2,
+            name: "charge the card \u{fc}".into(),
+            value: ValueDigest { len: 2 << 20, hash: [0xa5; 32] },
+        },
     ]
 }
 

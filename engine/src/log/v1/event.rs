@@ -100,6 +100,14 @@ struct CheckpointSaved {
     value: Digest,
 }
 
+#[derive(Serialize, Deserialize)]
+struct StepRecorded<'a> {
+    task: u32,
+    attempt: u32,
+    name: &'a str,
+    value: Digest,
+}
+
 /// Appends an event's payload to `out`.
 pub(in crate::log) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecError> {
     match event {
@@ -151,6 +159,10 @@ pub(in crate::log) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecE
         Event::CheckpointSaved { task, attempt, value } => {
             let (task, attempt, value) = (task.0, *attempt, (*value).into());
             write(out, &CheckpointSaved { task, attempt, value })
+        }
+        Event::StepRecorded { task, attempt, name, value } => {
+            let (task, attempt, value) = (task.0, *attempt, (*value).into());
+            write(out, &StepRecorded { task, attempt, name, value })
         }
     }
 }
@@ -250,6 +262,11 @@ fn attempt_event(number: u16, bytes: &[u8]) -> Result<Option<Event>, CodecError>
         types::CHECKPOINT_SAVED => {
             let CheckpointSaved { task, attempt, value } = read(bytes)?;
             Event::CheckpointSaved { task: TaskNumber(task), attempt, value: value.into() }
+        }
+        types::STEP_RECORDED => {
+            let StepRecorded { task, attempt, name, value } = read(bytes)?;
+            let (task, name, value) = (TaskNumber(task), name.into(), value.into());
+            Event::StepRecorded { task, attempt, name, value }
         }
         _ => return Ok(None),
     };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use annals_engine::job::{Job, JobStatus, ValueDigest};
-use annals_engine::log::{Damage, JobRow, LogError, PageLimit, Position, verify};
+use annals_engine::log::{Damage, JobRow, LogError, PageLimit, Position, ValueKey, verify};
 use annals_engine::runtime::{EngineError, JobError, Logged, SubmitError};
 use annals_tasks_sdk::JobId;
 
@@ -30,7 +30,7 @@ struct Known {
 }
 
 struct Value {
-    task: u32,
+    key: ValueKey,
     digest: ValueDigest,
     bytes: Vec<u8>,
 }
@@ -249,9 +249,9 @@ impl Answers {
 impl Known {
     fn check_values(&self, house: &House, refusals: &mut Refusals) {
         let (reader, id) = (house.engine.reader(), self.row.job);
-        for Value { task, digest, bytes } in &self.values {
-            match reader.value(id, *task, digest) {
-                Ok(Some(found)) => assert!(found == *bytes, "a checkpoint is another one"),
+        for Value { key, digest, bytes } in &self.values {
+            match reader.value(id, *key, digest) {
+                Ok(Some(found)) => assert!(found == *bytes, "{key} is another one"),
                 // Whoever wants it says that it is missing.
                 Ok(None) => refusals.count += 1,
                 Err(error) => refusals.log(&error),
@@ -260,15 +260,21 @@ impl Known {
     }
 }
 
-/// The last checkpoint of each task.
+/// The last checkpoint of each task, and the results of its steps.
 fn values(house: &House, job: &Job) -> Vec<Value> {
     let reader = house.engine.reader();
-    let of_task = job.tasks().filter_map(|(number, task)| {
-        let digest = task.checkpoint()?.value;
-        let bytes = reader.value(job.id(), number.0, &digest).expect("it can be read");
-        Some(Value { task: number.0, digest, bytes: bytes.expect("it is kept") })
+    let of_task = job.tasks().flat_map(|(number, task)| {
+        let key = ValueKey::Checkpoint { task: number.0 };
+        let checkpoint = task.checkpoint().map(|checkpoint| (key, checkpoint.value));
+        let steps = task.steps().as_slice().iter();
+        let steps = steps.map(|step| (ValueKey::Step { seq: step.seq }, step.value));
+        checkpoint.into_iter().chain(steps)
     });
-    of_task.collect()
+    let values = of_task.map(|(key, digest)| {
+        let bytes = reader.value(job.id(), key, &digest).expect("it can be read");
+        Value { key, digest, bytes: bytes.expect("it is kept") }
+    });
+    values.collect()
 }
 
 fn check_key(

@@ -23,7 +23,7 @@ const KEY_HOURS: u32 = 1_000_000;
 /// The views are written after so many events, so that the last of them are behind the views.
 const VIEWS_EVERY: u64 = 40;
 /// As many record files as the store keeps open at a time.
-const ROLL_BYTES: u64 = 24_000;
+const ROLL_BYTES: u64 = 27_000;
 
 const SAVE: TaskKind<Payload, Payload> = TaskKind::new("save");
 const FAIL: TaskKind<Payload, Payload> = TaskKind::new("fail");
@@ -38,6 +38,9 @@ async fn save(cx: TaskContext, input: Payload) -> TaskResult<Payload> {
 
 async fn fail(cx: TaskContext, _: Payload) -> TaskResult<Payload> {
     cx.checkpoint(&"half done").await?;
+    for name in ["first", "second"] {
+        cx.step(name, async { Ok("a result beside the row".to_owned()) }).await?;
+    }
     Err(TaskError::new("broken", "it does not work"))
 }
 

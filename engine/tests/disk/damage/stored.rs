@@ -93,7 +93,7 @@ impl Stored {
         let files = self.tree.names.keys().filter(|path| path.starts_with(&folder));
         let count = files.count();
         assert!((3..6).contains(&count), "there are {count} record files");
-        assert!(self.answers.values() > 4, "there are few checkpoints");
+        assert!(self.answers.values() > 4, "there are few checkpoints and steps");
     }
 }
 

@@ -18,7 +18,7 @@ use super::scripts::{Script, all};
 use super::tasks::Ledger;
 
 /// What happens in any job that can happen without a crash.
-const WITHOUT_CRASH: [&str; 22] = [
+const WITHOUT_CRASH: [&str; 23] = [
     "AttemptFailed",
     "AttemptInterrupted",
     "AttemptStarted",
@@ -36,6 +36,7 @@ const WITHOUT_CRASH: [&str; 22] = [
     "PauseRequested",
     "RetryScheduled",
     "SkipRequested",
+    "StepRecorded",
     "TaskCompleted",
     "TaskFailed",
     "TaskRemoved",

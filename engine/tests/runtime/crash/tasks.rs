@@ -18,6 +18,8 @@ pub(super) struct Ledger(Arc<Inner>);
 struct Inner {
     started: Mutex<HashSet<AttemptKey>>,
     saved: Mutex<HashMap<(JobId, u32), u32>>,
+    /// What steps have returned: each is what it was recorded with, for ever.
+    stepped: Mutex<HashMap<(JobId, u32, u32), u32>>,
     gates: Mutex<HashMap<JobId, Gate>>,
     alive: Tally,
 }
@@ -31,6 +33,7 @@ impl Ledger {
         Self(Arc::new(Inner {
             started: Mutex::default(),
             saved: Mutex::default(),
+            stepped: Mutex::default(),
             gates: Mutex::default(),
             alive: Tally::new(),
         }))
@@ -111,7 +114,7 @@ impl Ledger {
         Ok(input)
     }
 
-    /// Saves three checkpoints and finds those of earlier attempts.
+    /// Saves three checkpoints, with a step before each, and finds those of earlier attempts.
     async fn save(&self, cx: TaskContext, _input: Payload) -> TaskResult<Payload> {
         let _alive = self.0.alive.enter();
         self.begin(&cx);
@@ -121,10 +124,27 @@ impl Ledger {
         // One that was not acknowledged may be there all the same.
         assert!((saved..=saved + 1).contains(&found), "{found} is there, {saved} was saved");
         lock(&self.0.saved).insert(key, found);
+        for step in 1..=found {
+            self.step(&cx, step).await?;
+        }
         for next in found + 1..=3 {
+            self.step(&cx, next).await?;
             cx.checkpoint(&next).await?;
             lock(&self.0.saved).insert(key, next);
         }
         Ok(Payload::of("saved")?)
+    }
+
+    async fn step(&self, cx: &TaskContext, step: u32) -> TaskResult<()> {
+        let key = (cx.attempt().job, cx.attempt().number, step);
+        let returned = || lock(&self.0.stepped).get(&key).copied();
+        let code = async {
+            assert_eq!(returned(), None, "a step that has returned runs again");
+            Ok(cx.attempt().attempt)
+        };
+        let result = cx.step(&step.to_string(), code).await?;
+        let before = lock(&self.0.stepped).insert(key, result);
+        assert!(before.is_none_or(|before| before == result), "a step returns something else");
+        Ok(())
     }
 }

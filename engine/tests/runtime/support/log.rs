@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use annals_engine::job::ValueDigest;
 use annals_engine::log::{EventLog, Fault, Hour, JobRow, KeyRow, LogError, LogReader, Position};
-use annals_engine::log::{ReadRow, Row, ViewsLog, ViewsUpdate};
+use annals_engine::log::{ReadRow, Row, ValueKey, ViewsLog, ViewsUpdate};
 use annals_tasks_sdk::JobId;
 
 use super::{Gate, Reads, WatchedReader};
@@ -232,10 +232,10 @@ impl LogReader for TamperedReader {
     fn value(
         &self,
         job: JobId,
-        task: u32,
+        key: ValueKey,
         digest: &ValueDigest,
     ) -> Result<Option<Vec<u8>>, LogError> {
-        self.0.value(job, task, digest)
+        self.0.value(job, key, digest)
     }
 
     fn job_row(&self, job: JobId) -> Result<Option<JobRow>, LogError> {

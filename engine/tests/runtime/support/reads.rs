@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use annals_engine::job::ValueDigest;
+use annals_engine::log::ValueKey;
 use annals_engine::log::{Hour, JobRow, KeyRow, Link, LogError, LogReader, Position, ReadRow};
 use annals_tasks_sdk::JobId;
 
@@ -123,10 +124,10 @@ impl LogReader for WatchedReader {
     fn value(
         &self,
         job: JobId,
-        task: u32,
+        key: ValueKey,
         digest: &ValueDigest,
     ) -> Result<Option<Vec<u8>>, LogError> {
-        self.reader.value(job, task, digest)
+        self.reader.value(job, key, digest)
     }
 
     fn job_row(&self, job: JobId) -> Result<Option<JobRow>, LogError> {
