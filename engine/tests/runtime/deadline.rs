@@ -390,6 +390,8 @@ async fn what_is_paused_runs_out_of_no_time_wherever_it_stands() {
     resume(&job).await;
     within(timed.tally.until(|counts| counts.ever == 2 && counts.inside == 1)).await;
 
+    // Its timeout begins behind its first look at the task.
+    within(timed.clock.until_slept_on(MINUTE)).await;
     timed.advance(&engine, almost(MINUTE));
     pause(&job, PauseMode::Drain).await;
     timed.gate.open();
@@ -399,6 +401,7 @@ async fn what_is_paused_runs_out_of_no_time_wherever_it_stands() {
     assert_eq!(now(&engine, id).await.job.status(), JobStatus::Paused);
     resume(&job).await;
     within(last.0.until(|counts| counts.inside == 1)).await;
+    within(timed.clock.until_slept_on(MINUTE)).await;
     timed.advance(&engine, almost(MINUTE));
     assert_eq!(outcomes(&now(&engine, id).await.job, "b"), ["alive"]);
     timed.advance(&engine, TICK);
