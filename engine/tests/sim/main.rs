@@ -27,6 +27,7 @@
 //! | every effect of every job is being brought about: no wake-up is lost | `levels.rs` |
 //! | every slot that is taken is held by somebody, and no task runs without one | `levels.rs` |
 //! | an attempt runs once, recorded before, alone, from the last checkpoint | `tasks.rs` |
+//! | a step is durable when it returns, and none that is recorded runs again | `witness.rs` |
 //! | its recorded output is what it gave; it does not time out early | `witness.rs` |
 //! | no task begins after its cancel was acknowledged | `heard.rs` |
 //! | behind the answer to a purge nobody is told anything else of the job | `heard.rs` |

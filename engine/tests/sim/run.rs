@@ -53,6 +53,7 @@ const WORDS: &[&str] = &[
     "PauseRequested",
     "RetryScheduled",
     "SkipRequested",
+    "StepRecorded",
     "TaskCompleted",
     "TaskFailed",
     "TaskRemoved",

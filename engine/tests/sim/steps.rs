@@ -178,6 +178,9 @@ impl World {
     /// What must hold after every step.
     pub(crate) fn after_step(&mut self) {
         assert!(self.ledger.inside() <= self.profile.slots, "more attempts than slots");
+        for step in self.ledger.steps() {
+            self.witness.check_step(&step);
+        }
         for call in self.ledger.calls() {
             self.witness.check_call(&call);
             self.heard.check_call(&call, &self.witness);

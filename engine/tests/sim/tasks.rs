@@ -40,6 +40,15 @@ pub(crate) struct Call {
     pub(crate) told_to_stop: bool,
 }
 
+/// What became of a step.
+#[derive(Debug, Clone)]
+pub(crate) struct StepSeen {
+    pub(crate) attempt: Name,
+    pub(crate) name: String,
+    /// What it has returned; nothing where its code has just begun.
+    pub(crate) returned: Option<u64>,
+}
+
 /// What the tasks of a world have done, which no crash makes undone.
 #[derive(Default)]
 pub(crate) struct Ledger(Mutex<Book>);
@@ -48,6 +57,7 @@ pub(crate) struct Ledger(Mutex<Book>);
 struct Book {
     /// Since somebody looked.
     calls: Vec<Call>,
+    steps: Vec<StepSeen>,
     /// Every call there was, and when it began.
     called: BTreeMap<Name, i64>,
     /// When each was heard of last; who was not has only begun.
@@ -68,6 +78,11 @@ impl Ledger {
         let mut book = self.book();
         assert!(book.faults.is_empty(), "{:?}", book.faults);
         std::mem::take(&mut book.calls)
+    }
+
+    /// What became of steps since this was asked last.
+    pub(crate) fn steps(&self) -> Vec<StepSeen> {
+        std::mem::take(&mut self.book().steps)
     }
 
     /// What an attempt gave, if it did.
@@ -135,7 +150,7 @@ pub(crate) struct Work {
 #[derive(Debug, Clone, Copy)]
 enum Deed {
     Succeed,
-    /// In so many steps of so many milliseconds, and with checkpoints.
+    /// In so many steps of so many milliseconds, which are recorded, and with checkpoints.
     Steps(u32, u64),
     /// Gives way to others so often.
     Busy(u32),
@@ -214,7 +229,24 @@ impl Work {
                 self.is_heard(cx);
                 cx.checkpoint(&(u64::from(cx.attempt().attempt) * 100 + step)).await?;
             }
+            self.step(cx, step).await?;
         }
+        Ok(())
+    }
+
+    async fn step(&self, cx: &TaskContext, step: u64) -> TaskResult<()> {
+        let AttemptId { job, number, attempt, .. } = *cx.attempt();
+        let name = format!("s{step}");
+        let seen = |returned| {
+            let step = StepSeen { attempt: (job, number, attempt), name: name.clone(), returned };
+            self.ledger.book().steps.push(step);
+        };
+        self.is_heard(cx);
+        let code = async {
+            seen(None);
+            Ok(u64::from(attempt) * 100 + step)
+        };
+        seen(Some(cx.step(&name, code).await?));
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use crate::copied;
 use crate::jobs::{Made, number_of};
 use crate::oracle::Oracle;
 use crate::purged;
-use crate::tasks::{Call, Ledger, Name};
+use crate::tasks::{Call, Ledger, Name, StepSeen};
 
 /// A job as the log tells it.
 pub(crate) struct Known {
@@ -224,6 +224,34 @@ impl Witness {
         let restored = call.restored.as_ref();
         let restored = restored.map(|value| annals_engine::log::digest(value.as_str().as_bytes()));
         assert_eq!(restored, saved, "the checkpoint of {task}#{attempt} of {id}");
+    }
+
+    /// Checks a step: where its code begins none was recorded that the attempt knows of, and what
+    /// it returns is durable.
+    pub(crate) fn check_step(&self, step: &StepSeen) {
+        let (id, task, attempt) = step.attempt;
+        let known = self.jobs.get(&id).expect("a task of a job runs that is not durable");
+        let start = known.start_of(step.attempt).expect("an attempt that runs is recorded");
+        let recorded = |event: &Recorded| match &event.event {
+            Event::StepRecorded { task: of, name, value, .. }
+                if of.0 == task && **name == *step.name =>
+            {
+                Some(*value)
+            }
+            _ => None,
+        };
+        if let Some(returned) = step.returned {
+            let value = annals_engine::log::digest(returned.to_string().as_bytes());
+            let durable = known.history.iter().any(|event| recorded(event) == Some(value));
+            assert!(durable, "{step:?} returned what is not recorded");
+            return;
+        }
+        let before = known.history.iter().take_while(|event| event.seq < start);
+        let before = before.fold(None, |last, event| match &event.event {
+            Event::TaskEdited { task: of, reset: true, .. } if of.0 == task => None,
+            _ => recorded(event).or(last),
+        });
+        assert_eq!(before, None, "step {} of {task}#{attempt} of {id} runs again", step.name);
     }
 
     /// Jobs that have not ended.
