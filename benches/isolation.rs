@@ -90,7 +90,7 @@ async fn measure(name: &str, pool: Option<Pool>, cores: usize) {
         let busy = busy(&engine, cores).await;
         loud.extend(delays(&engine, &mut started).await);
         for job in busy {
-            job.command(Command::Cancel, Ask::default()).await.expect("a cancel");
+            job.command(Command::CANCEL, Ask::default()).await.expect("a cancel");
             job.ended().await.expect("an end");
         }
     }

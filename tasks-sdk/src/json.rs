@@ -175,24 +175,60 @@ pub(crate) fn pointer_fault(pointer: &str) -> Option<&'static str> {
     (!known).then_some("in a JSON pointer ~ stands only in ~0 (for ~) and ~1 (for /)")
 }
 
-pub(crate) fn same_value(one: &str, other: &str) -> bool {
+/// Whether two texts hold the same value, with this to say of its numbers and words.
+pub(crate) fn same_value(one: &str, other: &str, same: fn(&str, &str) -> bool) -> bool {
     match (level(one), level(other)) {
-        (Ok(Level::Scalar(one)), Ok(Level::Scalar(other))) => one == other,
+        (Ok(Level::Scalar(one)), Ok(Level::Scalar(other))) => same(one, other),
         (Ok(Level::Text(one)), Ok(Level::Text(other))) => one == other,
         (Ok(Level::Array(one)), Ok(Level::Array(other))) => {
             one.len() == other.len()
-                && one.iter().zip(other).all(|(one, other)| same_value(one, other))
+                && one.iter().zip(other).all(|(one, other)| same_value(one, other, same))
         }
         (Ok(Level::Object(mut one)), Ok(Level::Object(mut other))) => {
             one.sort_unstable();
             other.sort_unstable();
             one.len() == other.len()
                 && one.iter().zip(&other).all(|((key, part), (other_key, other_part))| {
-                    key == other_key && same_value(part, other_part)
+                    key == other_key && same_value(part, other_part, same)
                 })
         }
         _ => false,
     }
+}
+
+pub(crate) fn same_text(one: &str, other: &str) -> bool {
+    one == other
+}
+
+/// Whether two scalars are the same, numbers by their value: exactly, whatever their size.
+pub(crate) fn same_number(one: &str, other: &str) -> bool {
+    one == other || decimal(one).is_some_and(|number| decimal(other) == Some(number))
+}
+
+/// A number as sign, digits without zeros at either end, and the power of ten of the last one;
+/// `None` for words, and where that power is beyond all sense.
+fn decimal(text: &str) -> Option<(bool, String, i64)> {
+    let (is_negative, unsigned) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
+        None => (unsigned, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = [whole, fraction].concat();
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let power = exponent.checked_sub(i64::try_from(fraction.len()).ok()?)?;
+    let kept = digits.trim_end_matches('0');
+    let zeros = i64::try_from(digits.len() - kept.len()).ok()?;
+    let kept = kept.trim_start_matches('0');
+    if kept.is_empty() {
+        return Some((false, String::new(), 0));
+    }
+    Some((is_negative, kept.to_owned(), power.checked_add(zeros)?))
 }
 
 #[cfg(test)]
@@ -229,6 +265,32 @@ mod tests {
         assert!(!same("1", "1.0"));
         assert!(!same("[1]", "[1,2]"));
         assert!(!same("{}", "[]"));
+    }
+
+    #[test]
+    fn numbers_are_equal_by_their_value() {
+        let equal =
+            |one, other| Payload::parse(one).unwrap().equals(&Payload::parse(other).unwrap());
+        for (one, other) in [
+            ("1", "1.0"),
+            ("100", "1e2"),
+            ("-0", "0.000"),
+            ("0.05", "5E-2"),
+            ("[{\"a\":10}]", "[{\"a\": 1.0e+1}]"),
+            ("12300e-2", "123"),
+        ] {
+            assert!(equal(one, other), "{one} {other}");
+        }
+        for (one, other) in [
+            ("1", "-1"),
+            ("20000000000000000000001", "20000000000000000000002"),
+            ("1", "\"1\""),
+            ("1", "true"),
+            ("1e9999999999999999999999", "1e9999999999999999999998"),
+            ("null", "0"),
+        ] {
+            assert!(!equal(one, other), "{one} {other}");
+        }
     }
 
     #[test]

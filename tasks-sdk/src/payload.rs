@@ -82,7 +82,22 @@ impl Payload {
     /// Whether both hold the same value: white space, the order of keys and the spelling of
     /// strings do not count, the digits of numbers do.
     pub fn same_value(&self, other: &Self) -> bool {
-        self == other || crate::json::same_value(self.as_str(), other.as_str())
+        self == other
+            || crate::json::same_value(self.as_str(), other.as_str(), crate::json::same_text)
+    }
+
+    /// Whether both are equal as values: like [`Payload::same_value`], but numbers are compared by
+    /// what they are, exactly, and not by their digits.
+    ///
+    /// ```
+    /// # use annals_tasks_sdk::Payload;
+    /// let value = |text| Payload::parse(text).unwrap();
+    /// assert!(value("[1, 0.50]").equals(&value("[1.0, 5e-1]")));
+    /// assert!(!value("9007199254740993").equals(&value("9007199254740992")));
+    /// ```
+    pub fn equals(&self, other: &Self) -> bool {
+        self == other
+            || crate::json::same_value(self.as_str(), other.as_str(), crate::json::same_number)
     }
 }
 

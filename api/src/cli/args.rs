@@ -93,7 +93,7 @@ pub(super) enum Command {
     /// Release a pending job, or open a failed or cancelled one again.
     Execute(ExecuteArgs),
     /// End a job.
-    Cancel(CommandArgs),
+    Cancel(CancelArgs),
     /// Purge a job that has ended: nothing is left of it but a tombstone.
     ///
     /// It is in no list then, and whatever asks for it is told when it was purged and by whom. Its
@@ -386,6 +386,17 @@ pub(super) struct PauseArgs {
     /// Stop what runs; it runs again after resume.
     #[arg(long)]
     pub(super) interrupt: bool,
+    #[command(flatten)]
+    pub(super) asked: Asked,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CancelArgs {
+    /// The job.
+    pub(super) job: String,
+    /// Without what its plan does at the end, in `finally`; what runs of that is stopped, too.
+    #[arg(long)]
+    pub(super) now: bool,
     #[command(flatten)]
     pub(super) asked: Asked,
 }

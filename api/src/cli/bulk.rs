@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal};
 
-use annals_engine::job::PauseMode;
+use annals_engine::job::{CancelMode, PauseMode};
 use annals_tasks_sdk::{JobId, Payload, TaskId};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
@@ -43,6 +43,7 @@ pub(super) struct BulkArgs {
 
 /// What some commands take by themselves.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "they are flags")]
 struct OwnArgs {
     /// For execute: open them, but hold them.
     #[arg(long)]
@@ -50,6 +51,9 @@ struct OwnArgs {
     /// For pause: stop what runs; it runs again after resume.
     #[arg(long)]
     interrupt: bool,
+    /// For cancel: without what the plans do at their ends.
+    #[arg(long)]
+    now: bool,
     /// For skip, remove and retry: the task.
     #[arg(long, value_parser = task)]
     task: Option<TaskId>,
@@ -129,7 +133,7 @@ pub(super) async fn bulk(args: BulkArgs, mut session: Session) -> Result<Exit, C
 impl BulkArgs {
     fn verb(&self) -> Result<Verb, CliError> {
         use CommandName::{Cancel, Execute, Pause, Purge, Remove, Resume, Retry, Skip};
-        let OwnArgs { paused, interrupt, task, output, cascade } = &self.own;
+        let OwnArgs { paused, interrupt, now, task, output, cascade } = &self.own;
         let fits = |flag: &str, is_given: bool, with: &[CommandName]| {
             if !is_given || with.contains(&self.command) {
                 return Ok(());
@@ -139,6 +143,7 @@ impl BulkArgs {
         };
         fits("--paused", *paused, &[Execute])?;
         fits("--interrupt", *interrupt, &[Pause])?;
+        fits("--now", *now, &[Cancel])?;
         fits("--task", task.is_some(), &[Skip, Remove, Retry])?;
         fits("--output", output.is_some(), &[Skip])?;
         fits("--cascade", *cascade, &[Skip, Remove])?;
@@ -152,7 +157,8 @@ impl BulkArgs {
         };
         Ok(match self.command {
             Execute => Verb::Execute { paused: *paused },
-            Cancel => Verb::Cancel,
+            Cancel if *now => Verb::Cancel(CancelMode::Now),
+            Cancel => Verb::Cancel(CancelMode::Orderly),
             Pause if *interrupt => Verb::Pause(PauseMode::Interrupt),
             Pause => Verb::Pause(PauseMode::Drain),
             Resume => Verb::Resume,

@@ -1,11 +1,11 @@
 //! Commands on jobs. In a store that no engine runs on they are recorded, and carried out by the
 //! next engine that does.
 
-use annals_engine::job::{JobStatus, PauseMode};
+use annals_engine::job::{CancelMode, JobStatus, PauseMode};
 use annals_tasks_sdk::Payload;
 
 use super::Session;
-use super::args::{Asked, CommandArgs, ExecuteArgs, PauseArgs, RemoveArgs, SkipArgs};
+use super::args::{Asked, CancelArgs, CommandArgs, ExecuteArgs, PauseArgs, RemoveArgs, SkipArgs};
 use super::backend::{Answered, Backend, Settled, Verb};
 use super::edit_args::RetryArgs;
 use super::error::{CliError, Exit};
@@ -18,8 +18,9 @@ pub(super) async fn execute(args: ExecuteArgs, session: Session) -> Result<Exit,
     ask(&args.job, verb, &args.asked, session).await
 }
 
-pub(super) async fn cancel(args: CommandArgs, session: Session) -> Result<Exit, CliError> {
-    ask(&args.job, Verb::Cancel, &args.asked, session).await
+pub(super) async fn cancel(args: CancelArgs, session: Session) -> Result<Exit, CliError> {
+    let mode = if args.now { CancelMode::Now } else { CancelMode::Orderly };
+    ask(&args.job, Verb::Cancel(mode), &args.asked, session).await
 }
 
 pub(super) async fn pause(args: PauseArgs, session: Session) -> Result<Exit, CliError> {

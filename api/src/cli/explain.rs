@@ -83,6 +83,7 @@ fn ended(intent: Intent) -> &'static str {
         Intent::Pause => "paused",
         Intent::Cancel => "cancelled",
         Intent::Fail => "failed",
+        Intent::Complete => "completed",
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn validate(args: &ValidateArgs, mut session: Session) -> Result<Exit
         let plan = crate::json::compact(plan.to_json().as_str());
         session.out.line(format!(r#"{{"valid":true,"plan":{plan}}}"#));
     } else {
-        let count = u32::try_from(plan.tasks.len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(plan.all_tasks().count()).unwrap_or(u32::MAX);
         session.out.line(format!("valid: {}, {}", plain(&plan.name), tasks(count)));
     }
     Ok(Exit::Done)

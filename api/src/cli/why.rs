@@ -75,6 +75,9 @@ fn typed(explanation: &Explanation, command: &Suggestion, place: &Place) -> Stri
     if command.mode.as_deref() == Some("interrupt") {
         words.push_str(" --interrupt");
     }
+    if command.mode.as_deref() == Some("now") {
+        words.push_str(" --now");
+    }
     if command.cascade {
         words.push_str(" --cascade");
     }

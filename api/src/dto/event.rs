@@ -1,13 +1,15 @@
 //! Events of a job's history.
 
 use annals_engine::job::{
-    self, AttemptEnd, Failure, PauseMode, Purged, Recorded, TaskNumber, ValueDigest, Wait,
+    self, AttemptEnd, CancelMode, Failure, PauseMode, Purged, Recorded, TaskNumber, ValueDigest,
+    Wait,
 };
 use annals_engine::log::Position;
 use annals_tasks_sdk::{Exit, JobId, Payload};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::task::{part, skipped_by};
 use super::{Due, Error, ForkedFrom, Log, Time, WaitingFor, exit};
 
 /// An event with everything that the log keeps of it.
@@ -58,6 +60,12 @@ pub struct Data<'a> {
     copied: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skipped_by: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -183,6 +191,14 @@ fn data<'a>(job: Option<&'a job::Job>, event: &'a job::Event) -> Data<'a> {
             ..task.map(of).unwrap_or_default()
         },
         E::PauseRequested { mode } => Data { mode: Some(word(*mode)), ..Data::default() },
+        E::CancelRequested { mode: CancelMode::Now } => {
+            Data { mode: Some("now"), ..Data::default() }
+        }
+        E::JobEnding { end, error } => Data {
+            end: Some(end.as_str()),
+            error: error.as_ref().map(Error::of),
+            ..Data::default()
+        },
         E::JobReopened { held } => Data { held: Some(*held), ..Data::default() },
         E::JobPurged(Purged { status, events, tasks, attempts, head }) => Data {
             status: Some(status.as_str()),
@@ -195,8 +211,17 @@ fn data<'a>(job: Option<&'a job::Job>, event: &'a job::Event) -> Data<'a> {
         E::JobFailed { error } | E::DeadlinePassed { error } => {
             Data { error: Some(Error::of(error)), ..Data::default() }
         }
-        E::SkipRequested { task, output } | E::TaskSkipped { task, output } => {
-            Data { output: output.as_ref(), ..of(*task) }
+        _ => data_of_task(job, event),
+    }
+}
+
+fn data_of_task<'a>(job: Option<&'a job::Job>, event: &'a job::Event) -> Data<'a> {
+    use job::Event as E;
+    let of = |task: TaskNumber| of_task(job, task);
+    match event {
+        E::SkipRequested { task, output } => Data { output: output.as_ref(), ..of(*task) },
+        E::TaskSkipped { task, by, output } => {
+            Data { skipped_by: Some(skipped_by(*by)), output: output.as_ref(), ..of(*task) }
         }
         E::AttemptStarted { task, attempt } | E::AttemptLost { task, attempt } => {
             Data { attempt: Some(*attempt), ..of(*task) }
@@ -214,10 +239,11 @@ fn data<'a>(job: Option<&'a job::Job>, event: &'a job::Event) -> Data<'a> {
         }
         E::TaskFailed { task, error } => failed(of(*task), error),
         E::TaskRemoved { task } => of(*task),
-        E::TaskInserted { task, spec, after, needed_by } => {
+        E::TaskInserted { task, spec, part: of_part, after, needed_by } => {
             let names = needed_by.iter().filter_map(|&task| of(task).task);
             let (spec, needed_by) = (Some(spec.to_json()), names.collect());
-            Data { spec, needed_by, after: after.and_then(|after| of(after).task), ..of(*task) }
+            let (part, after) = (part(*of_part), after.and_then(|after| of(after).task));
+            Data { part, spec, after, needed_by, ..of(*task) }
         }
         E::TaskMoved { task, after } => {
             Data { after: after.and_then(|after| of(after).task), ..of(*task) }

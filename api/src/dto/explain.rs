@@ -230,6 +230,9 @@ impl<'a> Because<'a> {
             Reason::Pausing { by, alive } | Reason::Cancelling { by, alive } => {
                 Self { alive: Some(*alive), ..Self::caused(by.as_ref()) }
             }
+            Reason::Finishing { error, by, .. } => {
+                Self { error: error.as_ref().map(Error::of), ..Self::caused(by.as_ref()) }
+            }
             Reason::Failing { error, alive } => {
                 Self { alive: Some(*alive), error: error.as_ref().map(Error::of), ..none }
             }
@@ -310,6 +313,7 @@ impl<'a> Suggestion<'a> {
             Remedy::Skip { task, cascade } => (Some(task.as_str()), None, cascade.then_some(true)),
             Remedy::Retry { task } => (Some(task.as_str()), None, None),
             Remedy::Interrupt => (None, Some("interrupt"), None),
+            Remedy::CancelNow => (None, Some("now"), None),
             _ => (None, None, None),
         };
         let body = Body { task, mode, cascade };

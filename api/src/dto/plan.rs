@@ -41,6 +41,11 @@ pub struct Plan {
     /// The steps; each needs the one before it unless it says otherwise.
     #[schema(min_items = 1)]
     pub tasks: Vec<PlannedTask>,
+    /// Whether the first failure that fails the job stops what runs and starts nothing more.
+    pub fail_fast: Option<bool>,
+    /// Steps that run at the end of each run, however it ends, when nothing else of it is alive.
+    /// What becomes of them changes nothing of that end.
+    pub finally: Option<Vec<PlannedTask>>,
 }
 
 /// A registered workflow, and what it makes a plan of.
@@ -87,6 +92,10 @@ pub struct PlannedTask {
     pub input: Option<Value>,
     /// The tasks that must be settled first; the one before it where it is left out.
     pub needs: Option<Vec<String>>,
+    /// Whether it runs when its turn has come, or is skipped: `{"$output": TASK}` or
+    /// `{"$input": POINTER}`, which run it if true, each also with `equals` or `in`;
+    /// `{"task": TASK, "status": [WORD, ...]}`, or in `finally` `{"status": [WORD, ...]}`.
+    pub when: Option<Value>,
     /// How long one attempt may take.
     pub timeout: Option<String>,
     /// How long nothing may be heard of an attempt: no output, no progress, no checkpoint, no
@@ -115,6 +124,8 @@ pub struct TaskPatch {
     pub input: Option<Value>,
     /// The tasks that must be settled first; `null` is the one before it.
     pub needs: Option<Vec<String>>,
+    /// Whether it runs when its turn has come, or is skipped; `null` runs it.
+    pub when: Option<Value>,
     /// How long one attempt may take.
     pub timeout: Option<String>,
     /// For how long an attempt may give no sign of life.
@@ -194,8 +205,10 @@ mod tests {
     /// A plan that says everything, in a value that is not the default.
     const WHOLE: &str = r#"{"name": "all", "labels": {"a": "b"}, "input": 1, "start": "manual",
         "exclusive": "host/web-42", "deadline": "2d",
+        "fail_fast": true, "finally": [{"id": "end", "kind": "noop"}],
         "output": {"$output": "one"}, "tasks": [
         {"id": "one", "title": "One", "kind": "noop", "input": 2, "needs": [], "timeout": "1m",
+         "when": {"$input": ""},
          "heartbeat_timeout": "5s", "cancel_grace": "1s", "on_failure": "pause", "on_lost": "fail",
          "retry": {"max_attempts": 3, "max_elapsed": "1h", "never": ["bad"],
                    "backoff": {"initial": "2s", "factor": 3, "max": "1m", "jitter": 0.5}}}]}"#;

@@ -1,8 +1,9 @@
 //! Tasks and their attempts.
 
-use annals_engine::job::{self, TaskNumber, Waiting};
+use annals_engine::job::{self, Part, SkippedBy, TaskNumber, Waiting};
 use annals_engine::runtime::Snapshot;
 use annals_tasks_sdk::Payload;
+use annals_tasks_sdk::plan::Condition;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -26,8 +27,18 @@ pub struct Task<'a> {
     /// What it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<WaitingFor<'a>>,
+    /// What passed over it, where it is skipped: `operator` or its own `when`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped_by: Option<&'static str>,
+    /// The part of the plan that it stands in; left out where that is `tasks`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<&'static str>,
     /// The tasks that it needs, resolved.
     pub needs: Vec<&'a str>,
+    /// Whether it runs when its turn has come, or is skipped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub when: Option<Payload>,
     /// What its plan gives it, with references.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
@@ -167,7 +178,10 @@ impl<'a> Task<'a> {
             kind: spec.kind.as_str(),
             status: task.status().as_str(),
             waiting_for: task.waiting().map(|waiting| WaitingFor::of(waiting, task)),
+            skipped_by: task.skipped_by().map(skipped_by),
+            part: part(task.part()),
             needs: job.needs_of(task),
+            when: spec.when.as_deref().map(Condition::to_json),
             input: Some(&spec.input).filter(|input| !input.is_null()),
             output: task.output(),
             error: task.error().map(Error::of),
@@ -181,6 +195,22 @@ impl<'a> Task<'a> {
 impl<'a> Step<'a> {
     fn of(step: &'a job::RecordedStep) -> Self {
         Self { name: &step.name, attempt: step.attempt }
+    }
+}
+
+/// The word for what passed over a task.
+pub(super) fn skipped_by(by: SkippedBy) -> &'static str {
+    match by {
+        SkippedBy::Request => "operator",
+        SkippedBy::Condition => "when",
+    }
+}
+
+/// The name of a part of a plan, where it is not that of most tasks.
+pub(super) fn part(part: Part) -> Option<&'static str> {
+    match part {
+        Part::Tasks => None,
+        Part::Finally => Some("finally"),
     }
 }
 

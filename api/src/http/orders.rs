@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annals_engine::job::{Command, PauseMode};
+use annals_engine::job::{self, Command, PauseMode};
 use utoipa::ToSchema;
 
 use super::fields::Fields;
@@ -71,12 +71,12 @@ impl Body for ExecuteBody {
     }
 }
 
-/// How a cancel treats what comes after the tasks.
+/// How a cancel treats what a plan does at its end.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "it describes what is read")]
 enum CancelMode {
-    /// It stops that too.
+    /// Nothing of it runs before the end, and what runs of it is stopped, too.
     Now,
 }
 
@@ -84,7 +84,7 @@ enum CancelMode {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it describes what is read")]
 pub(super) struct CancelBody {
-    /// Whether it also stops what a plan does at its end. Plans cannot say such a thing yet.
+    /// How it treats the tasks of `finally`, which run before the end where it is left out.
     #[schema(inline)]
     mode: Option<CancelMode>,
     /// Why, for the history.
@@ -99,8 +99,8 @@ impl Body for CancelBody {
     const KNOWN: &'static [&'static str] = &["mode", "reason", "expected_seq"];
 
     fn said(fields: &mut Fields<'_>) -> Command {
-        fields.word("mode", &[("now", ())]);
-        Command::Cancel
+        let mode = fields.word("mode", &[("now", job::CancelMode::Now)]);
+        Command::Cancel { mode: mode.unwrap_or_default() }
     }
 }
 

@@ -85,9 +85,9 @@ fn put(plan: Plan, in_place: [(&str, Option<&str>); 5], engine: &Engine) -> Resu
 }
 
 fn refuse_shell(plan: &Plan) -> Result<(), Problem> {
-    let tasks = plan.tasks.iter().zip(0..).filter(|(task, _)| task.kind.as_str() == SHELL);
+    let tasks = plan.all_tasks().zip(0..).filter(|(task, _)| task.kind.as_str() == SHELL);
     let errors = tasks.take(100).map(|(task, index)| FieldError {
-        pointer: format!("/tasks/{index}/kind"),
+        pointer: plan.place_of(index) + "/kind",
         detail: format!("task {} is of kind shell", task.id),
     });
     let errors: Vec<_> = errors.collect();

@@ -7,6 +7,7 @@ mod deadline;
 mod description;
 mod edge;
 mod edits;
+mod ends;
 #[path = "../../../engine/tests/runtime/support/race.rs"]
 mod even;
 mod events;

@@ -3,7 +3,7 @@
 use annals_tasks_sdk::plan::TaskSpec;
 use annals_tasks_sdk::{JobId, Timestamp};
 
-use super::event::{Event, Recorded, Submitted};
+use super::event::{Event, Part, Recorded, Submitted};
 use super::evolve::Illegal;
 use super::graph;
 use super::kinds;
@@ -24,7 +24,7 @@ impl Job {
         if first.seq != 1 {
             return Err(illegal("the first event has number 1".into()));
         }
-        let needs = graph::resolve(&submitted.plan.tasks)
+        let needs = graph::resolve(&submitted.plan)
             .map_err(|need| illegal(format!("its plan needs the unknown task {need:?}")))?;
         Ok(Self::submitted(id, first.time, submitted, needs))
     }
@@ -32,7 +32,11 @@ impl Job {
     fn submitted(id: JobId, time: Timestamp, submitted: &Submitted, needs: Vec<Vec<u32>>) -> Self {
         let Submitted { plan, workflow, source } = submitted;
         let mut tasks: Vec<Task> =
-            plan.tasks.iter().zip(0..).map(|(spec, rank)| Task::new(spec.clone(), rank)).collect();
+            plan.tasks.iter().map(|spec| Task::new(spec.clone(), Part::Tasks)).collect();
+        tasks.extend(plan.finally.iter().map(|spec| Task::new(spec.clone(), Part::Finally)));
+        for (task, rank) in tasks.iter_mut().zip(0..) {
+            task.rank = rank;
+        }
         let by_kind = kinds::assort(&mut tasks);
         let order: Vec<u32> = (0..count(tasks.len())).collect();
         let mut names = order.clone();
@@ -44,6 +48,7 @@ impl Job {
             start: plan.start,
             deadline: plan.deadline,
             output: plan.output.clone(),
+            fail_fast: plan.fail_fast,
             workflow: workflow.clone(),
             source: source.clone(),
         };
@@ -61,12 +66,16 @@ impl Job {
             finished: None,
             deadline: None,
             error: None,
+            ending: None,
+            cut_short: false,
+            turn: Part::Tasks,
             exclusive: plan.exclusive.clone().map(Exclusive::of).map(Box::new),
             purged: None,
             tasks,
             order,
             names,
             ready: Sorted::default(),
+            declined: Sorted::default(),
             by_kind,
             live: Sorted::default(),
             timed: Sorted::default(),
@@ -89,10 +98,11 @@ impl Exclusive {
 }
 
 impl Task {
-    pub(super) fn new(spec: TaskSpec, rank: u32) -> Self {
+    pub(super) fn new(spec: TaskSpec, part: Part) -> Self {
         Self {
             spec,
-            rank,
+            part,
+            rank: 0,
             kind: 0,
             needs: Vec::new(),
             dependants: Vec::new(),
@@ -103,6 +113,7 @@ impl Task {
             attempts: Vec::new(),
             output: None,
             error: None,
+            skipped_by: None,
             skip: None,
             checkpoint: None,
             steps: Steps::default(),

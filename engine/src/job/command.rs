@@ -3,7 +3,7 @@
 use annals_tasks_sdk::plan::{TaskPatch, TaskSpec};
 use annals_tasks_sdk::{Done, Payload, TaskError, TaskId, Timestamp};
 
-use super::event::{LogSize, Origin, PauseMode, TaskNumber, ValueDigest, Wait};
+use super::event::{CancelMode, LogSize, Origin, PauseMode, TaskNumber, ValueDigest, Wait};
 use super::key::IdempotencyKey;
 
 /// What a job is given. Commands and reports are apart, so that who may command cannot report.
@@ -45,7 +45,10 @@ pub enum Command {
     /// Take a pause back.
     Resume,
     /// Stop everything and end.
-    Cancel,
+    Cancel {
+        /// Whether the tasks of `finally` run before.
+        mode: CancelMode,
+    },
     /// Leave nothing of an ended job but a tombstone.
     Purge {
         /// The hash of the job's last event, for the tombstone. The engine puts in what it is,
@@ -105,6 +108,8 @@ pub enum Command {
 impl Command {
     /// Leave nothing of an ended job but a tombstone.
     pub const PURGE: Self = Self::Purge { head: [0; 32] };
+    /// A cancel in good order.
+    pub const CANCEL: Self = Self::Cancel { mode: CancelMode::Orderly };
 }
 
 /// A place in the order of a plan.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use annals_tasks_sdk::TaskId;
 use annals_tasks_sdk::plan::TaskSpec;
 
-use super::event::TaskNumber;
+use super::event::{Part, TaskNumber};
 use super::state::{Job, count, index, number};
 use super::status::TaskStatus;
 
@@ -18,6 +18,8 @@ pub(super) struct Draft<'a> {
     pub(super) order: Cow<'a, [u32]>,
     /// The task that is new or edited, and what the plan would say of it.
     changed: Option<(u32, &'a TaskSpec)>,
+    /// The part of the plan that a new task stands in.
+    part: Part,
     /// Tasks that would come to need the new one.
     needed_by: Vec<u32>,
     gone: BTreeSet<TaskNumber>,
@@ -32,6 +34,8 @@ pub(super) enum Misfit {
     UnknownNeed(TaskId),
     /// A task that is settled or alive would come to need another.
     Disturbs(u32),
+    /// The first would need the second, which stands in another part of the plan.
+    Apart(u32, u32),
     /// The first would need the second, which needs the first.
     Circle(u32, u32),
 }
@@ -39,13 +43,15 @@ pub(super) enum Misfit {
 impl<'a> Draft<'a> {
     fn new(job: &'a Job) -> Self {
         let (needed_by, gone) = (Vec::new(), BTreeSet::new());
-        Self { job, order: Cow::Borrowed(&job.order), changed: None, needed_by, gone }
+        let (order, part) = (Cow::Borrowed(&*job.order), Part::Tasks);
+        Self { job, order, changed: None, part, needed_by, gone }
     }
 
     /// The plan with a new task behind another, or before all.
     pub(super) fn inserted(
         job: &'a Job,
         spec: &'a TaskSpec,
+        part: Part,
         after: Option<TaskNumber>,
         needed_by: &[TaskNumber],
     ) -> Result<Self, Misfit> {
@@ -55,7 +61,7 @@ impl<'a> Draft<'a> {
         let known = |&task: &TaskNumber| index(task).filter(|&at| at < new).ok_or(Misfit::NoTask);
         let needed_by = needed_by.iter().map(known).collect::<Result<_, _>>()?;
         let changed = Some((new, spec));
-        Ok(Self { order: Cow::Owned(order), changed, needed_by, ..Self::new(job) })
+        Ok(Self { order: Cow::Owned(order), changed, part, needed_by, ..Self::new(job) })
     }
 
     /// The plan with a task behind another, or before all.
@@ -101,6 +107,12 @@ impl<'a> Draft<'a> {
         if let Some(&at) = needs.relinked.iter().find(fixed) {
             return Err(Misfit::Disturbs(at));
         }
+        let part = |at: u32| self.job.tasks.get(at as usize).map_or(self.part, |task| task.part);
+        for &at in &needs.relinked {
+            if let Some(&need) = needs.of(at).iter().find(|&&need| part(need) != part(at)) {
+                return Err(Misfit::Apart(at, need));
+            }
+        }
         match needs.circle() {
             Some((task, before)) => Err(Misfit::Circle(task, before)),
             None => Ok(needs),
@@ -115,8 +127,12 @@ impl<'a> Draft<'a> {
             named: Vec::new(),
             gone: self.gone.clone(),
         };
-        let mut before = None;
+        let (mut before, mut part) = (None, Part::Tasks);
         for &at in &*self.order {
+            let part_of = self.job.tasks.get(at as usize).map_or(self.part, |task| task.part);
+            if std::mem::replace(&mut part, part_of) != part_of {
+                before = None;
+            }
             let mut own = self.own_needs(at, before)?;
             if self.needed_by.contains(&at) {
                 let new = count(self.job.tasks.len());

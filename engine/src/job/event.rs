@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use annals_tasks_sdk::plan::{Plan, TaskSpec};
+use annals_tasks_sdk::plan::{JobEnd, Limits, Plan, PlanErrors, TaskSpec};
 use annals_tasks_sdk::{Exit, JobId, Payload, Timestamp};
 
 use super::key::IdempotencyKey;
@@ -87,11 +87,22 @@ pub enum Event {
     /// The job goes on.
     JobResumed,
     /// A cancel was accepted for a job that had started.
-    CancelRequested,
+    CancelRequested {
+        /// Whether the tasks of `finally` run before the end.
+        mode: CancelMode,
+    },
     /// The deadline of the run has passed: the job fails when nothing of it is alive.
     DeadlinePassed {
         /// With what.
         error: Failure,
+    },
+    /// Nothing of the work is alive or can go on: the end of the run is decided, and the tasks of
+    /// `finally` run before it.
+    JobEnding {
+        /// How it is about to end.
+        end: JobEnd,
+        /// Why, where it fails.
+        error: Option<Failure>,
     },
     /// A skip was accepted while the task's attempt was alive; it takes effect when that is over.
     SkipRequested {
@@ -196,6 +207,8 @@ pub enum Event {
     TaskSkipped {
         /// The task.
         task: TaskNumber,
+        /// By what.
+        by: SkippedBy,
         /// What stands in for its output.
         output: Option<Payload>,
     },
@@ -210,6 +223,8 @@ pub enum Event {
         task: TaskNumber,
         /// What the plan says of it.
         spec: Box<TaskSpec>,
+        /// The part of the plan that it stands in.
+        part: Part,
         /// The task behind which it stands; `None` where it is the first.
         after: Option<TaskNumber>,
         /// Tasks that come to need it beside what they need already.
@@ -289,6 +304,49 @@ pub enum PauseMode {
     Interrupt,
 }
 
+/// What a cancel lets run before the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CancelMode {
+    /// The tasks of `finally`.
+    #[default]
+    Orderly,
+    /// Nothing: what runs of `finally` is stopped, too.
+    Now,
+}
+
+/// What passed over a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SkippedBy {
+    /// Somebody who asked for it.
+    Request,
+    /// Its `when`.
+    Condition,
+}
+
+/// A part of a plan that tasks stand in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// `tasks`: the work.
+    Tasks,
+    /// `finally`: what is done at the end of each run.
+    Finally,
+}
+
+impl Part {
+    /// Checks what can be checked of a task of this part alone; `input` is that of its job.
+    pub(crate) fn check(
+        self,
+        spec: &TaskSpec,
+        input: &Payload,
+        limits: &Limits,
+    ) -> Result<(), PlanErrors> {
+        match self {
+            Self::Tasks => spec.check(input, limits),
+            Self::Finally => spec.check_in_finally(input, limits),
+        }
+    }
+}
+
 /// How an attempt ended without success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptEnd {
@@ -318,6 +376,8 @@ impl Failure {
     pub const TIMED_OUT: &'static str = "timed_out";
     /// The code of an attempt of which nothing was heard for too long.
     pub const HEARTBEAT_TIMEOUT: &'static str = "heartbeat_timeout";
+    /// The code of a task whose `when` is neither true nor false.
+    pub const BAD_CONDITION: &'static str = "bad_condition";
     /// The code of a job whose run took longer than its deadline.
     pub const DEADLINE_EXCEEDED: &'static str = "deadline_exceeded";
 
@@ -368,7 +428,8 @@ impl Event {
             Self::PauseRequested { .. } => "PauseRequested",
             Self::JobPaused => "JobPaused",
             Self::JobResumed => "JobResumed",
-            Self::CancelRequested => "CancelRequested",
+            Self::CancelRequested { .. } => "CancelRequested",
+            Self::JobEnding { .. } => "JobEnding",
             Self::DeadlinePassed { .. } => "DeadlinePassed",
             Self::SkipRequested { .. } => "SkipRequested",
             Self::JobReopened { .. } => "JobReopened",

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use annals_tasks_sdk::plan::OnFailure;
 use annals_tasks_sdk::{JobId, Payload, Timestamp};
 
-use super::event::{AttemptEnd, Event, PauseMode, Recorded, TaskNumber, ValueDigest, Wait};
+use super::event::{
+    AttemptEnd, CancelMode, Event, Part, PauseMode, Recorded, TaskNumber, ValueDigest, Wait,
+};
 use super::purge::Tombstone;
 use super::size;
 use super::state::{
@@ -71,6 +73,7 @@ impl Job {
                 self.started = Some(self.time);
                 self.queues_anew(Some(self.time));
                 self.renew_deadline();
+                self.look_anew();
             }
             Event::PauseRequested { mode } => {
                 self.intent = Some(Intent::Pause);
@@ -84,11 +87,16 @@ impl Job {
                 self.halt_deadline();
             }
             Event::JobResumed => self.resumed(),
-            Event::CancelRequested => {
-                self.intent = Some(Intent::Cancel);
+            Event::CancelRequested { mode } => {
+                // An end that is decided stands; only what was to come before it may go.
+                if !self.intent.is_some_and(Intent::ends) {
+                    self.intent = Some(Intent::Cancel);
+                }
+                self.cut_short |= *mode == CancelMode::Now;
                 self.deadline = None;
                 self.tell_all_to_stop(StopReason::Cancel);
             }
+            Event::JobEnding { end, error } => self.begin_to_end(*end, error.as_ref()),
             Event::DeadlinePassed { error } => {
                 self.intent = Some(Intent::Fail);
                 self.deadline = None;
@@ -103,6 +111,9 @@ impl Job {
             }
             Event::JobCancelled => self.end(JobStatus::Cancelled),
             _ => self.take_in_of_task(event),
+        }
+        if self.header.fail_fast {
+            self.fail_fast();
         }
     }
 
@@ -148,13 +159,14 @@ impl Job {
                 self.on(*task, |task| task.error = Some(Box::new(error.clone())));
                 self.task_failed(*task);
             }
-            Event::TaskSkipped { task, output } => {
+            Event::TaskSkipped { task, by, output } => {
                 self.counts.skipped += 1;
+                self.on(*task, |task| task.skipped_by = Some(*by));
                 self.close(*task, TaskStatus::Skipped, output.clone());
             }
             Event::TaskRemoved { task } => self.task_removed(*task),
-            Event::TaskInserted { spec, after, needed_by, .. } => {
-                self.task_inserted(spec, *after, needed_by);
+            Event::TaskInserted { spec, part, after, needed_by, .. } => {
+                self.task_inserted(spec, *part, *after, needed_by);
             }
             Event::TaskMoved { task, after } => self.task_moved(*task, *after),
             Event::TaskEdited { task, spec, reset } => self.task_edited(*task, spec, *reset),
@@ -189,7 +201,7 @@ impl Job {
         self.bytes += bytes;
     }
 
-    fn tell_all_to_stop(&mut self, reason: StopReason) {
+    pub(super) fn tell_all_to_stop(&mut self, reason: StopReason) {
         for &at in &self.live {
             self.tasks[at as usize].tell_to_stop(reason);
         }
@@ -210,11 +222,10 @@ impl Job {
         self.finished = Some(self.time);
         self.deadline = None;
         self.error = None;
-        let waiting: Vec<u32> =
-            self.timed.iter().map(|&(_, at)| at).chain(self.kindless.iter().copied()).collect();
-        for at in waiting {
-            self.set_status(at, TaskStatus::Interrupted, None);
-        }
+        self.ending = None;
+        self.cut_short = false;
+        self.interrupt_waiting();
+        self.turn_to(Part::Tasks);
     }
 
     /// A resume is also the consent to try again what paused the job by failing.
@@ -246,6 +257,7 @@ impl Job {
         }
         let failed = std::mem::take(&mut self.failed);
         self.try_afresh(failed);
+        self.renew_finally();
         for task in self.tasks.iter_mut().filter(|task| !task.settled) {
             task.losses = 0;
             task.renew_budget();
@@ -341,7 +353,7 @@ impl Job {
     fn task_failed(&mut self, task: TaskNumber) {
         let Some(at) = index(task) else { return };
         self.set_status(at, TaskStatus::Failed, None);
-        if self.tasks[at as usize].spec.policy.on_failure == OnFailure::Continue {
+        if self.tasks[at as usize].is_tolerated() {
             self.counts.tolerated += 1;
             self.settle(at);
         } else {
@@ -354,6 +366,7 @@ impl Job {
         let (before, next) = self.relinked(at);
         if self.tasks[at as usize].status == TaskStatus::Skipped {
             self.counts.skipped -= 1;
+            self.tasks[at as usize].skipped_by = None;
         }
         self.counts.removed += 1;
         if let Some(next) = next {
@@ -363,6 +376,7 @@ impl Job {
         if let Some(next) = next {
             self.settle_or_refresh(next);
         }
+        self.look_anew();
     }
 
     /// Gives a task the status with which it is done for, and settles it where it can be.
@@ -420,6 +434,11 @@ impl Job {
 }
 
 impl Task {
+    /// Whether the plan goes on without it when it has failed.
+    pub(super) fn is_tolerated(&self) -> bool {
+        self.part == Part::Finally || self.spec.policy.on_failure == OnFailure::Continue
+    }
+
     fn renew_budget(&mut self) {
         self.failures = 0;
         self.budget_from = count(self.attempts.len());
@@ -428,7 +447,7 @@ impl Task {
     fn tell_to_stop(&mut self, reason: StopReason) {
         if let Some(attempt) = self.attempts.last_mut().filter(|at| at.outcome.is_none()) {
             // What ends the job takes over from a pause; anything else came first and stands.
-            let ends = matches!(reason, StopReason::Cancel | StopReason::Deadline);
+            let ends = !matches!(reason, StopReason::Pause | StopReason::Skip);
             if attempt.stop.is_none() || ends {
                 attempt.stop = Some(reason);
             }

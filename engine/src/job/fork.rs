@@ -12,7 +12,7 @@ use annals_tasks_sdk::{Exit, JobId, KindName, TaskId};
 
 use super::command::Command;
 use super::decide::{find, obey_edit, place, rejection};
-use super::event::{Event, LogSize, Origin, Recorded, Submitted, TaskNumber};
+use super::event::{Event, LogSize, Origin, Part, Recorded, SkippedBy, Submitted, TaskNumber};
 use super::evolve::Illegal;
 use super::references::Dependant;
 use super::rejection::Rejection;
@@ -100,6 +100,13 @@ fn chosen(origin: &Job, from: &ForkFrom) -> Result<Option<u32>, Rejection> {
         ForkFrom::Seq(seq) => return Err(no_such_event(origin, *seq)),
     };
     let (number, task) = find(origin, id)?;
+    if task.part == Part::Finally {
+        let message = format!(
+            "task {id} is one of `finally`, which runs at the end of every fork: fork from a task \
+             of the work, or from an event"
+        );
+        return Err(rejection(origin, "other_part", message));
+    }
     if task.status == TaskStatus::Removed {
         let message = format!("task {id} is removed from the plan: fork from another task");
         return Err(rejection(origin, "task_is_settled", message));
@@ -126,6 +133,8 @@ fn kept(origin: &Job, chosen: Option<u32>) -> Vec<bool> {
     let anew = chosen.map_or_else(BTreeSet::new, |chosen| origin.rests_on(chosen));
     let stays = |(task, at): (&Task, u32)| match task.status {
         TaskStatus::Removed => true,
+        // What is done at the end is done for each end.
+        _ if task.part == Part::Finally => false,
         TaskStatus::Skipped => !anew.contains(&at),
         _ => task.settled && !anew.contains(&at),
     };
@@ -155,7 +164,10 @@ fn copy(from: &Task, task: TaskNumber) -> Option<Event> {
             exit: Exit::default(),
             log: LogSize::default(),
         }),
-        TaskStatus::Skipped => Some(Event::TaskSkipped { task, output }),
+        TaskStatus::Skipped => {
+            let by = from.skipped_by.unwrap_or(SkippedBy::Request);
+            Some(Event::TaskSkipped { task, by, output })
+        }
         TaskStatus::Removed => Some(Event::TaskRemoved { task }),
         TaskStatus::Failed => {
             let error = from.error.as_deref()?.clone();
@@ -203,6 +215,7 @@ fn plan(origin: &Job, kept: &[bool]) -> Plan {
         }
         spec
     };
+    let part = |at: &u32| origin.tasks[*at as usize].part;
     Plan {
         name: header.name.clone(),
         labels: header.labels.clone(),
@@ -211,7 +224,9 @@ fn plan(origin: &Job, kept: &[bool]) -> Plan {
         deadline: header.deadline,
         exclusive: origin.exclusive().map(|own| own.key.clone()),
         output: header.output.clone(),
-        tasks: origin.order.iter().map(spec).collect(),
+        tasks: origin.order.iter().filter(|at| part(at) == Part::Tasks).map(spec).collect(),
+        fail_fast: header.fail_fast,
+        finally: origin.order.iter().filter(|at| part(at) == Part::Finally).map(spec).collect(),
     }
 }
 
@@ -222,7 +237,7 @@ fn added_needs(origin: &Job, kept: &[bool]) -> Vec<Vec<u32>> {
     let mut added: Vec<Vec<u32>> = vec![Vec::new(); origin.tasks.len()];
     for &at in origin.order.iter().filter(|&&at| !kept[at as usize]) {
         let task = &origin.tasks[at as usize];
-        let taken = origin.taken_by(&task.spec.input).into_iter();
+        let taken = origin.looked_at_by(&task.spec, task.part).into_iter();
         for from in taken.filter_map(|(from, ..)| index(from)) {
             let is_there = kept[from as usize] || from == at || task.needs.contains(&from);
             if is_there || origin.reaches(at, from, &added) || origin.reaches(from, at, &added) {
@@ -278,7 +293,7 @@ impl Job {
     fn rests_on(&self, chosen: u32) -> BTreeSet<u32> {
         let mut takers: Vec<Vec<u32>> = vec![Vec::new(); self.tasks.len()];
         for (task, at) in self.tasks.iter().zip(0..) {
-            for (from, ..) in self.taken_by(&task.spec.input) {
+            for (from, ..) in self.looked_at_by(&task.spec, task.part) {
                 if let Some(from) = index(from) {
                     takers[from as usize].push(at);
                 }
@@ -317,11 +332,11 @@ impl Job {
         let gone = |task: &Task| task.is_passed_over() && task.output.is_none();
         let (mut lacking, mut early) = (Vec::new(), Vec::new());
         for (number, task) in self.tasks().filter(|(_, task)| task.is_to_run()) {
-            for (from, reference, default) in self.taken_by(&task.spec.input) {
+            for (from, reference, is_strict) in self.looked_at_by(&task.spec, task.part) {
                 let (Some(taker), Some(giver)) = (index(number), index(from)) else { continue };
                 let Some(from) = self.task(from) else { continue };
                 let dependant = || Dependant { task: Some(task.spec.id.to_string()), reference };
-                if !default && gone(from) {
+                if is_strict && gone(from) {
                     lacking.push(dependant());
                 } else if from.is_to_run()
                     && !task.needs.contains(&giver)

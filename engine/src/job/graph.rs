@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use annals_tasks_sdk::plan::TaskSpec;
+use annals_tasks_sdk::plan::{Decision, Plan, TaskSpec};
 
+use super::event::Part;
 use super::state::{Job, Task, count};
 use super::status::{JobStatus, TaskStatus};
 use super::steps::Steps;
@@ -11,19 +12,20 @@ use super::steps::Steps;
 /// Resolves the needs of all tasks of a plan: `None` is the task before it.
 ///
 /// Names the first need that is no task of the plan; a checked plan has none.
-pub(super) fn resolve(specs: &[TaskSpec]) -> Result<Vec<Vec<u32>>, String> {
+pub(super) fn resolve(plan: &Plan) -> Result<Vec<Vec<u32>>, String> {
     // In most plans each task needs the one before it, and none is named.
-    let named = specs.iter().any(|spec| spec.needs.as_ref().is_some_and(|needs| !needs.is_empty()));
-    let by_id: HashMap<&str, u32> = if named {
-        specs.iter().zip(0..).map(|(spec, index)| (spec.id.as_str(), index)).collect()
+    let says = |spec: &TaskSpec| spec.needs.as_ref().is_some_and(|needs| !needs.is_empty());
+    let by_id: HashMap<&str, u32> = if plan.all_tasks().any(says) {
+        plan.all_tasks().zip(0..).map(|(spec, index)| (spec.id.as_str(), index)).collect()
     } else {
         HashMap::new()
     };
-    let mut all = Vec::with_capacity(specs.len());
-    for (spec, index) in specs.iter().zip(0u32..) {
+    let finally = count(plan.tasks.len());
+    let mut all = Vec::with_capacity(plan.tasks.len() + plan.finally.len());
+    for (spec, index) in plan.all_tasks().zip(0u32..) {
         let mut needs = Vec::new();
         match &spec.needs {
-            None => needs.extend(index.checked_sub(1)),
+            None => needs.extend(index.checked_sub(1).filter(|_| index != finally)),
             Some(named) => {
                 for need in named {
                     needs.push(*by_id.get(need.as_str()).ok_or_else(|| need.to_string())?);
@@ -47,8 +49,8 @@ impl Job {
             if std::mem::replace(&mut task.settled, true) {
                 continue;
             }
-            self.unsettled -= 1;
-            // It never runs again.
+            self.unsettled -= u32::from(task.part == Part::Tasks);
+            // It never runs again, or begins anew at the next end.
             task.steps = Steps::default();
             let dependants = std::mem::take(&mut task.dependants);
             for &dependant in &dependants {
@@ -70,8 +72,23 @@ impl Job {
     pub(super) fn refresh(&mut self, index: u32) {
         let task = &self.tasks[index as usize];
         let entry = (task.rank, index);
-        let of_kind = &mut self.by_kind[task.kind as usize].ready;
-        if task.is_ready() {
+        let is_ready = task.is_ready();
+        if task.spec.when.is_some() {
+            let is_declined = is_ready && self.decision(task) != Decision::Run;
+            if is_declined {
+                self.declined.insert(entry);
+            } else {
+                self.declined.remove(&entry);
+            }
+            return self.show_ready(entry, is_ready && !is_declined);
+        }
+        self.show_ready(entry, is_ready);
+    }
+
+    fn show_ready(&mut self, entry: (u32, u32), is_ready: bool) {
+        let kind = self.tasks[entry.1 as usize].kind;
+        let of_kind = &mut self.by_kind[kind as usize].ready;
+        if is_ready {
             self.ready.insert(entry);
             of_kind.insert(entry);
         } else {
@@ -80,11 +97,51 @@ impl Job {
         }
     }
 
+    /// Has the conditions of tasks that are ready looked at again: some look at what was passed
+    /// over when they came into the plan, and do not need it. It may be removed after that, and in
+    /// a fork it is not passed over before them.
+    pub(super) fn look_anew(&mut self) {
+        let ready = self.ready.iter().chain(self.declined.iter()).map(|&(_, at)| at);
+        let conditional = ready.filter(|&at| self.tasks[at as usize].spec.when.is_some());
+        for at in conditional.collect::<Vec<u32>>() {
+            self.refresh(at);
+        }
+    }
+
+    /// From now on it is this part's turn.
+    pub(super) fn turn_to(&mut self, part: Part) {
+        if std::mem::replace(&mut self.turn, part) == part {
+            return;
+        }
+        for at in 0..count(self.tasks.len()) {
+            let task = &mut self.tasks[at as usize];
+            if task.settled {
+                continue;
+            }
+            if task.part == part {
+                task.unmet -= 1;
+                self.settle_or_refresh(at);
+            } else {
+                task.unmet += 1;
+                self.refresh(at);
+            }
+        }
+    }
+
+    /// One for a part whose turn it is not: an unmet need beside those that a task names.
+    fn is_closed(&self, part: Part) -> u32 {
+        u32::from(part != self.turn)
+    }
+
     /// After the removal of a task the one whose place in the plan makes it need that comes to need
     /// the one before it. Gives both. A task that is removed already keeps what it needed.
     pub(super) fn relinked(&self, removed: u32) -> (Option<u32>, Option<u32>) {
         let rank = self.tasks[removed as usize].rank as usize;
-        let present = |&&at: &&u32| self.tasks[at as usize].status != TaskStatus::Removed;
+        let part = self.tasks[removed as usize].part;
+        let present = |&&at: &&u32| {
+            let task = &self.tasks[at as usize];
+            task.status != TaskStatus::Removed && task.part == part
+        };
         let before = self.order[..rank].iter().rfind(present).copied();
         let next = self.order[rank + 1..].iter().find(present).copied();
         let follows = |&at: &u32| {
@@ -99,7 +156,7 @@ impl Job {
         for old in std::mem::take(&mut self.tasks[index as usize].needs) {
             self.tasks[old as usize].dependants.retain(|&dependant| dependant != index);
         }
-        let mut unmet = 0;
+        let mut unmet = self.is_closed(self.tasks[index as usize].part);
         for &need in &needs {
             self.tasks[need as usize].dependants.push(index);
             unmet += u32::from(!self.tasks[need as usize].settled);
@@ -115,12 +172,14 @@ impl Job {
             for &need in &needs {
                 self.tasks[need as usize].dependants.push(index);
             }
+            let closed = self.is_closed(self.tasks[index as usize].part);
             let task = &mut self.tasks[index as usize];
-            task.unmet = count(needs.len());
+            task.unmet = count(needs.len()) + closed;
             task.needs = needs;
             self.refresh(index);
         }
-        self.unsettled = count(self.tasks.len());
+        let work = self.tasks.iter().filter(|task| task.part == Part::Tasks);
+        self.unsettled = count(work.count());
         debug_assert_eq!(self.status, JobStatus::Pending);
     }
 }

@@ -4,10 +4,10 @@
 //! from becoming a state.
 
 use annals_tasks_sdk::Timestamp;
-use annals_tasks_sdk::plan::OnFailure;
+use annals_tasks_sdk::plan::JobEnd;
 
 use super::draft::Draft;
-use super::event::{Event, TaskNumber};
+use super::event::{CancelMode, Event, Part, TaskNumber};
 use super::state::{Job, Task, Waiting};
 use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 
@@ -87,7 +87,7 @@ impl Job {
             Event::TaskCompleted { task, attempt: 0, .. } => self.is_ready(*task),
             Event::TaskFailed { task, .. } => {
                 let at = self.at(*task)?;
-                if at.spec.policy.on_failure != OnFailure::Continue {
+                if !at.is_tolerated() {
                     return Err("a failure that is not tolerated is no copy".into());
                 }
                 // It may have come to need others after it had failed.
@@ -107,14 +107,14 @@ impl Job {
         self.in_status(&[Pending, Running, Paused, Failed, Cancelled])?;
         self.is_not_ending()?;
         let draft = match event {
-            Event::TaskInserted { task, spec, after, needed_by } => {
+            Event::TaskInserted { task, spec, part, after, needed_by } => {
                 if task.0 as usize != self.tasks.len() + 1 {
                     return Err(format!("the job has {} tasks", self.tasks.len()));
                 }
                 if self.find(spec.id.as_str()).is_some() {
                     return Err(format!("the job has a task {} already", spec.id));
                 }
-                Draft::inserted(self, spec, *after, needed_by)
+                Draft::inserted(self, spec, *part, *after, needed_by)
             }
             Event::TaskMoved { task, after } => {
                 self.is_open(*task)?;
@@ -154,27 +154,29 @@ impl Job {
             }
             Event::JobResumed if self.status == Paused => self.is_not_ending(),
             Event::JobResumed => self.on_its_way_to(Intent::Pause),
-            Event::CancelRequested => {
+            Event::CancelRequested { mode } => {
                 self.in_status(&[Running, Paused])?;
-                self.is_not_ending()
+                if *mode == CancelMode::Now { Ok(()) } else { self.is_not_ending() }
             }
+            Event::JobEnding { end, .. } => self.may_begin_to_end(*end),
             Event::DeadlinePassed { .. } if self.is_overdue(time) => {
                 self.in_status(&[Running])?;
                 self.is_not_ending()
             }
             Event::DeadlinePassed { .. } => Err("its deadline has not passed".into()),
             Event::JobReopened { .. } => self.in_status(&[Failed, Cancelled]),
-            Event::JobCompleted if self.unsettled > 0 => {
-                Err(format!("{} tasks are not settled", self.unsettled))
-            }
-            Event::JobCompleted | Event::PauseRequested { .. } => {
+            Event::PauseRequested { .. } => {
                 self.in_status(&[Running])?;
                 self.is_not_ending()
             }
+            Event::JobCompleted if self.ending.is_some() => self.may_end(JobEnd::Completed),
+            Event::JobCompleted => self.may_complete(),
+            Event::JobFailed { .. } if self.ending.is_some() => self.may_end(JobEnd::Failed),
             Event::JobFailed { .. } => self.may_fail(),
             Event::JobPurged(purged) => self.may_be_purged(purged),
             Event::JobCancelled if self.started.is_none() => self.in_status(&[Pending, Paused]),
             Event::JobCancelled if self.status == Failed => Ok(()),
+            Event::JobCancelled if self.ending.is_some() => self.may_end(JobEnd::Cancelled),
             Event::JobCancelled => {
                 self.on_its_way_to(Intent::Cancel)?;
                 self.quiet()
@@ -183,11 +185,50 @@ impl Job {
         }
     }
 
+    /// Whether the tasks of `finally` may have their turn.
+    fn may_begin_to_end(&self, end: JobEnd) -> Verdict {
+        if self.ending.is_some() {
+            return Err("its end is decided already".into());
+        }
+        if self.cut_short {
+            return Err("nothing more of it is to run".into());
+        }
+        match end {
+            JobEnd::Completed => self.may_complete(),
+            JobEnd::Failed => self.may_fail(),
+            JobEnd::Cancelled => {
+                self.on_its_way_to(Intent::Cancel)?;
+                self.quiet()
+            }
+        }
+    }
+
+    /// Whether the end that was decided may come.
+    fn may_end(&self, end: JobEnd) -> Verdict {
+        self.quiet()?;
+        if self.ending != Some(end) {
+            return Err(self.stands());
+        }
+        if self.dispatches() && self.can_go_on() {
+            return Err("tasks of `finally` can go on".into());
+        }
+        Ok(())
+    }
+
+    fn may_complete(&self) -> Verdict {
+        if self.unsettled > 0 {
+            return Err(format!("{} tasks are not settled", self.unsettled));
+        }
+        self.in_status(&[JobStatus::Running])?;
+        self.is_not_ending()?;
+        self.quiet()
+    }
+
     fn may_fail(&self) -> Verdict {
         self.in_status(&[JobStatus::Running])?;
         self.quiet()?;
         match self.intent {
-            Some(Intent::Cancel) => Err("the job is being cancelled".into()),
+            Some(Intent::Cancel | Intent::Complete) => Err(self.stands()),
             Some(Intent::Fail) => Ok(()),
             _ if self.unsettled > 0 && self.can_go_on() => Err("tasks of it can go on".into()),
             _ => Ok(()),
@@ -208,8 +249,10 @@ impl Job {
 
     fn may_retry(&self, task: TaskNumber) -> Verdict {
         self.in_status(&[JobStatus::Running, JobStatus::Paused])?;
-        self.is_not_ending()?;
         let at = self.at(task)?;
+        if at.part == Part::Tasks || !self.dispatches() {
+            self.is_not_ending()?;
+        }
         if at.status == TaskStatus::Failed && !at.settled {
             return Ok(());
         }
@@ -282,7 +325,7 @@ impl Job {
     }
 
     fn is_not_ending(&self) -> Verdict {
-        let ending = matches!(self.intent, Some(Intent::Cancel | Intent::Fail));
+        let ending = self.intent.is_some_and(Intent::ends);
         if ending { Err(self.stands()) } else { Ok(()) }
     }
 

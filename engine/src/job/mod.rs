@@ -7,10 +7,12 @@
 
 mod begin;
 mod command;
+mod condition;
 mod deadline;
 mod decide;
 mod draft;
 mod effect;
+mod ending;
 mod event;
 mod evolve;
 mod fork;
@@ -36,8 +38,8 @@ pub use decide::{StepError, begin, decide, step, submit};
 pub(crate) use decide::{invalid, step_into};
 pub use effect::Effect;
 pub use event::{
-    AttemptEnd, Event, Failure, LogSize, Origin, PauseMode, Purged, Recorded, Submitted,
-    TaskNumber, ValueDigest, Wait,
+    AttemptEnd, CancelMode, Event, Failure, LogSize, Origin, Part, PauseMode, Purged, Recorded,
+    SkippedBy, Submitted, TaskNumber, ValueDigest, Wait,
 };
 pub use evolve::Illegal;
 pub use fork::{ForkError, ForkFrom, fork};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use annals_tasks_sdk::plan::Start;
 use annals_tasks_sdk::{JobId, Payload, Timestamp};
 
-use super::event::{Event, Origin, Purged, Recorded};
+use super::event::{Event, Origin, Part, Purged, Recorded};
 use super::rejection::Rejection;
 use super::size;
 use super::sorted::Sorted;
@@ -63,12 +63,16 @@ impl Job {
             finished: Some(at),
             deadline: None,
             error: None,
+            ending: None,
+            cut_short: false,
+            turn: Part::Tasks,
             exclusive: None,
             purged: Some(tombstone),
             tasks: Vec::new(),
             order: Vec::new(),
             names: Vec::new(),
             ready: Sorted::default(),
+            declined: Sorted::default(),
             by_kind: Vec::new(),
             live: Sorted::default(),
             timed: Sorted::default(),
@@ -128,6 +132,7 @@ impl Header {
             start: Start::Now,
             deadline: None,
             output: None,
+            fail_fast: false,
             workflow: None,
             source: None,
         }

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
-use annals_tasks_sdk::Payload;
 use annals_tasks_sdk::plan::{
-    Found, PlanError, Reference, TaskSpec, Unresolved, references, resolve_within, resolves_within,
+    Condition, Found, PlanError, Reference, TaskSpec, Unresolved, references, resolve_within,
+    resolves_within,
 };
+use annals_tasks_sdk::{Payload, TaskId};
 
 use super::draft::{Draft, Needs};
-use super::event::{Failure, TaskNumber};
+use super::event::{Failure, Part, TaskNumber};
 use super::state::{Job, Task, index};
 use super::status::TaskStatus;
 
@@ -20,7 +21,8 @@ const FILLED_MAX: usize = 16 << 20;
 pub struct Dependant {
     /// The id of the task that takes it; `None` is the plan's `output`.
     pub task: Option<String>,
-    /// JSON Pointer of the reference in that task's input, or in the plan's output.
+    /// JSON Pointer of the reference in that task's input, or in the plan's output; `when` where
+    /// it is that task's condition.
     pub reference: String,
 }
 
@@ -48,7 +50,8 @@ impl Job {
             return self.fill(template).map(Some);
         }
         let last = self.order.iter().rev().map(|&at| &self.tasks[at as usize]);
-        let mut last = last.filter(|task| task.status != TaskStatus::Removed);
+        let mut last =
+            last.filter(|task| task.status != TaskStatus::Removed && task.part == Part::Tasks);
         Ok(last.next().and_then(|task| task.output.clone()))
     }
 
@@ -64,7 +67,7 @@ impl Job {
         filled.map_err(lack)
     }
 
-    fn value_of(&self, reference: &Reference) -> Option<Payload> {
+    pub(super) fn value_of(&self, reference: &Reference) -> Option<Payload> {
         match reference {
             Reference::Output { task, .. } => self.task(self.find(task.as_str())?)?.output.clone(),
             Reference::Input { .. } => Some(self.header.input.clone()),
@@ -105,9 +108,13 @@ impl Job {
         for (taker, task) in self.tasks().filter(|&(number, _)| to_run(number)) {
             let Some(at) = index(taker) else { continue };
             let spec = draft.spec_of(at).unwrap_or(&task.spec);
-            let taken = self.taken_by(&spec.input).into_iter();
+            let taken = self.looked_at_by(spec, task.part).into_iter();
             // What has, or will never have, an output may well be out of order.
-            let mut open = taken.filter(|&(from, ..)| to_run(from)).peekable();
+            let again = |from: TaskNumber| {
+                let from = self.task(from);
+                from.is_some_and(|from| from.part == Part::Finally && !from.is_removed())
+            };
+            let mut open = taken.filter(|&(from, ..)| to_run(from) || again(from)).peekable();
             if open.peek().is_none() {
                 continue;
             }
@@ -123,21 +130,44 @@ impl Job {
     }
 
     /// What is wrong with the outputs that a new or edited task takes.
-    pub(super) fn misplaced(&self, at: u32, spec: &TaskSpec, needs: &Needs) -> Vec<PlanError> {
-        let found = references(&spec.input).unwrap_or_default();
-        if found.is_empty() {
+    pub(super) fn misplaced(
+        &self,
+        at: u32,
+        spec: &TaskSpec,
+        part: Part,
+        needs: &Needs,
+    ) -> Vec<PlanError> {
+        let taken = taken_by(spec);
+        if taken.is_empty() {
             return Vec::new();
         }
         let needed = needs.reached_from(at);
-        let fault = |Found { pointer, reference }: Found| {
-            let Reference::Output { task, default, .. } = reference else { return None };
+        let fault = |Taken { task, pointer, is_strict }: Taken| {
             let from = self.find(task.as_str()).and_then(index);
             let from = from.map(|from| (from, &self.tasks[from as usize]));
             let detail = match from {
                 _ if task == spec.id => format!("`{task}` cannot take its own output"),
                 None => format!("no task has the id `{task}`"),
+                // It runs whatever has become of the others, but may look at no condition that is
+                // still to change.
+                Some((_, from))
+                    if part == Part::Finally
+                        && (from.part == Part::Tasks || pointer != CONDITION) =>
+                {
+                    return None;
+                }
+                Some((_, from)) if part == Part::Tasks && from.part == Part::Finally => {
+                    format!("`{task}` is a task of `finally`, which runs at the end")
+                }
+                // What is done at the end is done again, so that it must be behind for ever.
+                Some((at, from)) if part == Part::Finally => {
+                    if needed[at as usize] || from.is_removed() {
+                        return None;
+                    }
+                    format!("`{}` does not need `{task}`, directly or through others", spec.id)
+                }
                 Some((_, from)) if from.is_passed_over() => {
-                    if default.is_some() || from.output.is_some() {
+                    if !is_strict || from.output.is_some() {
                         return None;
                     }
                     format!("`{task}` is {} and gives no output; give a default", from.status)
@@ -148,9 +178,30 @@ impl Job {
                     format!("`{}` does not need `{task}`, directly or through others", spec.id)
                 }
             };
-            Some(PlanError { pointer: format!("/input{pointer}"), detail })
+            Some(PlanError { pointer, detail })
         };
-        found.into_iter().filter_map(fault).collect()
+        taken.into_iter().filter_map(fault).collect()
+    }
+
+    /// The tasks that another one looks at, in its input or its condition, and must come behind;
+    /// where, as a [`Dependant`] says it, and whether it must find an output there.
+    pub(super) fn looked_at_by(
+        &self,
+        spec: &TaskSpec,
+        part: Part,
+    ) -> Vec<(TaskNumber, String, bool)> {
+        let taken = taken_by(spec).into_iter();
+        let known = taken.filter_map(|Taken { task, pointer, is_strict }| {
+            let from = self.find(task.as_str())?;
+            let is_of_work = self.task(from).is_some_and(|from| from.part == Part::Tasks);
+            // What is done at the end comes behind all of the work.
+            if part == Part::Finally && (is_of_work || pointer != CONDITION) {
+                return None;
+            }
+            let place = pointer.strip_prefix("/input").unwrap_or("when").to_owned();
+            Some((from, place, is_strict))
+        });
+        known.collect()
     }
 
     /// The tasks whose outputs a template takes, where, and whether with a default.
@@ -164,6 +215,34 @@ impl Job {
         });
         outputs.collect()
     }
+}
+
+const CONDITION: &str = "/when";
+
+/// A look of one task at another.
+struct Taken {
+    task: TaskId,
+    /// JSON Pointer in the looking task.
+    pointer: String,
+    /// Whether it needs an output there.
+    is_strict: bool,
+}
+
+fn taken_by(spec: &TaskSpec) -> Vec<Taken> {
+    let found = references(&spec.input).unwrap_or_default().into_iter();
+    let of_input = found.filter_map(|Found { pointer, reference }| match reference {
+        Reference::Output { task, default, .. } => {
+            Some(Taken { task, pointer: format!("/input{pointer}"), is_strict: default.is_none() })
+        }
+        _ => None,
+    });
+    // A condition says itself what a missing output means.
+    let of_condition = spec.when.as_deref().and_then(Condition::task).map(|task| Taken {
+        task: task.clone(),
+        pointer: CONDITION.into(),
+        is_strict: false,
+    });
+    of_input.chain(of_condition).collect()
 }
 
 /// A template that cannot be filled, as the failure of whoever wanted it.
@@ -185,6 +264,10 @@ fn lack(unresolved: Unresolved) -> Failure {
 }
 
 impl Task {
+    fn is_removed(&self) -> bool {
+        self.status == TaskStatus::Removed
+    }
+
     /// Whether its input is still to be made.
     pub(super) fn is_to_run(&self) -> bool {
         !self.settled && !self.is_passed_over()

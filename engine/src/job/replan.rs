@@ -1,9 +1,9 @@
 //! Edits of the plan, taken in: what they make of the tasks around.
 
-use annals_tasks_sdk::plan::{OnFailure, TaskSpec};
+use annals_tasks_sdk::plan::TaskSpec;
 
 use super::draft::{Draft, Needs};
-use super::event::TaskNumber;
+use super::event::{Part, TaskNumber};
 use super::kinds;
 use super::size;
 use super::state::{Job, Task, Waiting, count, index};
@@ -14,18 +14,20 @@ impl Job {
     pub(super) fn task_inserted(
         &mut self,
         spec: &TaskSpec,
+        part: Part,
         after: Option<TaskNumber>,
         needed_by: &[TaskNumber],
     ) {
-        let Some((order, needs)) = thought(Draft::inserted(self, spec, after, needed_by)) else {
+        let Some((order, needs)) = thought(Draft::inserted(self, spec, part, after, needed_by))
+        else {
             return;
         };
         let new = count(self.tasks.len());
         let id_of = |&at: &u32| self.tasks[at as usize].spec.id.as_str();
         let name = self.names.partition_point(|at| id_of(at) < spec.id.as_str());
         self.names.insert(name, new);
-        self.tasks.push(Task::new(spec.clone(), 0));
-        self.unsettled += 1;
+        self.tasks.push(Task::new(spec.clone(), part));
+        self.unsettled += u32::from(part == Part::Tasks);
         self.rearrange(order, &needs);
         self.bytes += size::of_task(&self.tasks[new as usize]);
     }
@@ -56,8 +58,8 @@ impl Job {
         if begins_anew {
             self.set_status(at, TaskStatus::Pending, None);
         }
-        let failed = self.tasks[at as usize].status == TaskStatus::Failed;
-        if failed && spec.policy.on_failure == OnFailure::Continue {
+        let task = &self.tasks[at as usize];
+        if task.status == TaskStatus::Failed && task.is_tolerated() && !task.settled {
             self.failed.retain(|&other| other != at);
             self.counts.tolerated += 1;
             self.settle(at);
@@ -97,6 +99,7 @@ impl Job {
             self.by_kind[kind as usize].kindless.insert(at);
         }
         self.ready.clear();
+        self.declined.clear();
         for place in 0..self.order.len() {
             self.refresh(self.order[place]);
         }

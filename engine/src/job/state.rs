@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_tasks_sdk::plan::{OnFailure, Start, TaskSpec};
+use annals_tasks_sdk::plan::{JobEnd, OnFailure, Start, TaskSpec};
 use annals_tasks_sdk::{Exit, JobId, Payload, Timestamp};
 
 use super::deadline::Deadline;
-use super::event::{AttemptEnd, Failure, LogSize, TaskNumber, ValueDigest};
+use super::event::{AttemptEnd, Failure, LogSize, Part, SkippedBy, TaskNumber, ValueDigest};
 use super::kinds::OfKind;
 use super::purge::Tombstone;
 use super::sorted::Sorted;
@@ -35,6 +35,13 @@ pub struct Job {
     /// What is left of the deadline of its run, until the end of the run is decided.
     pub(super) deadline: Option<Deadline>,
     pub(super) error: Option<Failure>,
+    /// The end that is decided while the tasks of `finally` run.
+    pub(super) ending: Option<JobEnd>,
+    /// Whether nothing more of the run is to start, not even of `finally`.
+    pub(super) cut_short: bool,
+    /// The part of the plan whose turn it is. What is to run of the other has one unmet need more
+    /// than it names, which is its turn.
+    pub(super) turn: Part,
     pub(super) exclusive: Option<Box<Exclusive>>,
     /// What is known of it, once it is purged: nothing else is kept.
     pub(super) purged: Option<Arc<Tombstone>>,
@@ -45,7 +52,9 @@ pub struct Job {
     pub(super) names: Vec<u32>,
     /// Tasks that could start now, by rank and index.
     pub(super) ready: Sorted<(u32, u32)>,
-    /// The same, and `kindless`, by the kinds of the plan.
+    /// Tasks that could start now, but for their conditions.
+    pub(super) declined: Sorted<(u32, u32)>,
+    /// The same as `ready`, and `kindless`, by the kinds of the plan.
     pub(super) by_kind: Vec<OfKind>,
     /// Tasks with a live attempt.
     pub(super) live: Sorted<u32>,
@@ -55,6 +64,7 @@ pub struct Job {
     pub(super) kindless: Sorted<u32>,
     /// Tasks that failed and are not settled, in the order in which they failed.
     pub(super) failed: Vec<u32>,
+    /// How many tasks of the work are not settled.
     pub(super) unsettled: u32,
     pub(super) counts: Counts,
     /// About how much memory it takes.
@@ -76,6 +86,8 @@ pub struct Header {
     pub deadline: Option<Duration>,
     /// What the job gives, with references.
     pub output: Option<Payload>,
+    /// Whether the first failure ends it.
+    pub fail_fast: bool,
     /// The workflow that made it.
     pub workflow: Option<Box<str>>,
     /// The file that it was read from.
@@ -129,6 +141,7 @@ pub struct Counts {
 pub struct Task {
     /// What the plan says of it.
     pub spec: TaskSpec,
+    pub(super) part: Part,
     pub(super) rank: u32,
     /// Its kind's place among those of the plan.
     pub(super) kind: u32,
@@ -136,7 +149,7 @@ pub struct Task {
     pub(super) needs: Vec<u32>,
     /// The tasks that need it.
     pub(super) dependants: Vec<u32>,
-    /// How many of `needs` are not settled.
+    /// How many of `needs` are not settled, and one more while it is not its part's turn.
     pub(super) unmet: u32,
     pub(super) settled: bool,
     pub(super) status: TaskStatus,
@@ -144,6 +157,8 @@ pub struct Task {
     pub(super) attempts: Vec<Attempt>,
     pub(super) output: Option<Payload>,
     pub(super) error: Option<Box<Failure>>,
+    /// What passed over it, where it is skipped.
+    pub(super) skipped_by: Option<SkippedBy>,
     /// A skip that takes effect when the live attempt is over, with its substitute output.
     pub(super) skip: Option<Box<Option<Payload>>>,
     pub(super) checkpoint: Option<Box<Checkpoint>>,
@@ -216,6 +231,8 @@ pub enum StopReason {
     Skip,
     /// The deadline of the run has passed.
     Deadline,
+    /// Another task of a job with `fail_fast` has failed.
+    FailFast,
 }
 
 impl Job {
@@ -257,6 +274,16 @@ impl Job {
     /// Its status.
     pub fn status(&self) -> JobStatus {
         self.status
+    }
+
+    /// The end of the run that is decided, while the tasks of `finally` run before it.
+    pub fn ending(&self) -> Option<JobEnd> {
+        self.ending
+    }
+
+    /// Whether nothing more of the run is to start, not even of `finally`.
+    pub fn is_cut_short(&self) -> bool {
+        self.cut_short
     }
 
     /// What it is on its way to.
@@ -323,7 +350,7 @@ impl Job {
         count(self.tasks.len()) - self.counts.removed
     }
 
-    /// How many tasks are not settled.
+    /// How many tasks of the work are not settled; those of `finally` do not count.
     pub fn unsettled(&self) -> u32 {
         self.unsettled
     }
@@ -351,14 +378,29 @@ impl Job {
         self.live.iter().map(|&at| (number(at), &self.tasks[at as usize]))
     }
 
-    /// Whether tasks may start.
+    /// Whether tasks may start: those whose turn it is.
     pub(super) fn dispatches(&self) -> bool {
-        self.status == JobStatus::Running && self.intent.is_none()
+        let goes_on = match self.ending {
+            Some(_) => !self.cut_short,
+            None => self.intent.is_none(),
+        };
+        self.status == JobStatus::Running && goes_on
+    }
+
+    /// Whether tasks of this part may start.
+    pub(crate) fn starts_tasks_of(&self, part: Part) -> bool {
+        self.dispatches() && self.turn == part
+    }
+
+    /// Whether the run is on its way to an end, and no task runs before it any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.cut_short || (self.ending.is_none() && self.intent.is_some_and(Intent::ends))
     }
 
     /// Whether anything is left that could start, now or when its time comes.
     pub(super) fn can_go_on(&self) -> bool {
-        !(self.ready.is_empty() && self.timed.is_empty() && self.kindless.is_empty())
+        let startable = !(self.ready.is_empty() && self.kindless.is_empty());
+        startable || !self.timed.is_empty() || !self.declined.is_empty()
     }
 
     /// Whether the plan lets the job be paused by the failure of a task.
@@ -372,6 +414,16 @@ impl Task {
     /// Its status.
     pub fn status(&self) -> TaskStatus {
         self.status
+    }
+
+    /// The part of the plan that it stands in.
+    pub fn part(&self) -> Part {
+        self.part
+    }
+
+    /// What passed over it, where it is skipped.
+    pub fn skipped_by(&self) -> Option<SkippedBy> {
+        self.skipped_by
     }
 
     /// What it waits for.

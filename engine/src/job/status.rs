@@ -62,6 +62,15 @@ words! {
         Cancel = "cancel",
         /// To `failed`.
         Fail = "fail",
+        /// To `completed`, when the tasks of `finally` are over.
+        Complete = "complete",
+    }
+}
+
+impl Intent {
+    /// Whether the run is on its way to an end.
+    pub const fn ends(self) -> bool {
+        !matches!(self, Self::Pause)
     }
 }
 

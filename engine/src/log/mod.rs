@@ -15,6 +15,7 @@ mod row;
 mod types;
 mod v1;
 mod v2;
+mod v3;
 mod verify;
 mod viewer;
 mod waypoints;

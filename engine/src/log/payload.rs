@@ -4,17 +4,19 @@
 //! an older version becomes the machine's type of now.
 
 use super::codec::CodecError;
-use super::{types, v1, v2};
+use super::{types, v1, v2, v3};
 use crate::job::Event;
 
 /// The version that the payload of an event is written in.
 pub(super) const fn version(event: &Event) -> u16 {
     match event {
         Event::JobSubmitted(_)
-        | Event::DeadlinePassed { .. }
+        | Event::CancelRequested { .. }
+        | Event::JobEnding { .. }
         | Event::TaskInserted { .. }
-        | Event::TaskMoved { .. }
-        | Event::TaskEdited { .. } => v2::VERSION,
+        | Event::TaskEdited { .. }
+        | Event::TaskSkipped { .. } => v3::VERSION,
+        Event::DeadlinePassed { .. } | Event::TaskMoved { .. } => v2::VERSION,
         _ => v1::VERSION,
     }
 }
@@ -22,11 +24,13 @@ pub(super) const fn version(event: &Event) -> u16 {
 /// Appends an event's payload to `out`, in its [`version`].
 pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecError> {
     match event {
-        Event::JobSubmitted(submitted) => v2::put_submitted(submitted, out),
-        Event::DeadlinePassed { .. } => v2::put_run(event, out),
-        Event::TaskInserted { .. } | Event::TaskMoved { .. } | Event::TaskEdited { .. } => {
-            v2::put_edit(event, out)
+        Event::JobSubmitted(submitted) => v3::put_submitted(submitted, out),
+        Event::CancelRequested { .. } | Event::JobEnding { .. } => v3::put_run(event, out),
+        Event::TaskInserted { .. } | Event::TaskEdited { .. } | Event::TaskSkipped { .. } => {
+            v3::put_edit(event, out)
         }
+        Event::DeadlinePassed { .. } => v2::put_run(event, out),
+        Event::TaskMoved { .. } => v2::put_edit(event, out),
         _ => v1::put(event, out),
     }
 }
@@ -34,6 +38,9 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecError> {
 /// Reads an event's payload; `None` when this build does not know the type, or that version of it.
 pub(super) fn get(number: u16, version: u16, payload: &[u8]) -> Result<Option<Event>, CodecError> {
     match (number, version) {
+        (types::JOB_SUBMITTED, v3::VERSION) => v3::get_submitted(payload),
+        (types::CANCEL_REQUESTED | types::JOB_ENDING, v3::VERSION) => v3::get_run(number, payload),
+        (_, v3::VERSION) => v3::get_edit(number, payload),
         (types::JOB_SUBMITTED, v2::VERSION) => v2::get_submitted(payload),
         (types::DEADLINE_PASSED, v2::VERSION) => v2::get_run(number, payload),
         (_, v2::VERSION) => v2::get_edit(number, payload),

@@ -10,12 +10,14 @@ impl Shared {
     /// Why a command that edits the plan is refused before the job is asked.
     pub(super) fn refuses(&self, job: &Job, command: &Command) -> Option<Rejection> {
         let limits = &self.settings.limits;
-        let (spec, kind_is_new, grows) = match command {
-            Command::Insert { task, .. } => (TaskSpec::clone(task), true, true),
+        let (spec, part, kind_is_new, grows) = match command {
+            Command::Insert { task, place, .. } => {
+                (TaskSpec::clone(task), job.part_at(place), true, true)
+            }
             Command::Edit { task, patch, .. } => {
                 let old = job.task(job.find(task.as_str())?)?;
                 // What cannot be said of the task is for the job to refuse.
-                (patch.apply(&old.spec).ok()?, patch.kind().is_some(), false)
+                (patch.apply(&old.spec).ok()?, old.part(), patch.kind().is_some(), false)
             }
             _ => return None,
         };
@@ -24,7 +26,8 @@ impl Shared {
         if grows && !is_there {
             errors.extend(beyond(job, &spec, limits));
         }
-        errors.extend(spec.check(&job.header().input, limits).err().into_iter().flat_map(|e| e.0));
+        let checked = part.check(&spec, &job.header().input, limits);
+        errors.extend(checked.err().into_iter().flat_map(|e| e.0));
         // A task whose kind is not registered now can be edited all the same.
         let allow_unknown = self.settings.allow_unknown_kinds || !kind_is_new;
         errors.extend(self.registry.check_task(&spec, allow_unknown));

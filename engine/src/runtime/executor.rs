@@ -258,7 +258,7 @@ impl Executor {
             match &recorded.event {
                 // While nobody reads them, they need not be shown: see `outputs`.
                 Event::TaskCompleted { task, .. }
-                | Event::TaskSkipped { task, output: Some(_) }
+                | Event::TaskSkipped { task, output: Some(_), .. }
                     if self.outputs.is_some() =>
                 {
                     self.unshown.push_back((recorded.seq, *task));

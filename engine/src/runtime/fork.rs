@@ -216,7 +216,7 @@ fn weight_of_event(event: &Event) -> usize {
     match event {
         Event::JobSubmitted(submitted) => {
             let plan = &submitted.plan;
-            let inputs = plan.tasks.iter().map(|task| task.input.as_str().len());
+            let inputs = plan.all_tasks().map(|task| task.input.as_str().len());
             plan.input.as_str().len() + inputs.sum::<usize>()
         }
         Event::TaskCompleted { output, .. } | Event::TaskSkipped { output: Some(output), .. } => {

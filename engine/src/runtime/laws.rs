@@ -7,7 +7,9 @@
 
 use annals_tasks_sdk::{JobId, Timestamp};
 
-use crate::job::{Event, Illegal, Intent, Job, JobStatus, Recorded, TaskNumber, TaskStatus};
+use crate::job::{
+    CancelMode, Event, Illegal, Intent, Job, JobStatus, Part, Recorded, TaskNumber, TaskStatus,
+};
 
 /// A law of histories. Shown, it says what holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -23,13 +25,15 @@ pub enum Law {
     /// one.
     #[error("a run ends once, and only what has ended is reopened")]
     OneEnd,
-    /// No attempt starts when the run has ended, or its end is decided.
+    /// No attempt starts when the run has ended, or its end is decided, but those that are for the
+    /// end.
     #[error("nothing starts when a run has ended, was cancelled or is past its deadline")]
     NoLateStart,
     /// What has ended is purged, and nothing comes behind that.
     #[error("only what has ended is purged, and a purge is the last that happens")]
     PurgeIsLast,
-    /// A task succeeds once, however often its job is executed again.
+    /// A task succeeds once, however often its job is executed again; one of `finally` once for
+    /// each end.
     #[error("a task succeeds once")]
     OneSuccess,
     /// What succeeds is a task of the job.
@@ -95,6 +99,8 @@ pub(super) struct Written {
     time: Timestamp,
     run: Run,
     successes: Successes,
+    /// Of the tasks of `finally`, for the present end.
+    at_end: Option<Box<Successes>>,
 }
 
 /// How far the present run is.
@@ -103,6 +109,10 @@ enum Run {
     Open,
     /// Its cancel was accepted, or its deadline has passed.
     Ending,
+    /// Its end is decided, and the tasks of `finally` run.
+    Finishing,
+    /// The same, and nothing of them starts any more.
+    CutShort,
     Completed,
     Failed,
     Cancelled,
@@ -122,7 +132,7 @@ impl Written {
     /// Of a job of which nothing was written.
     pub(super) fn nothing() -> Self {
         let time = Timestamp::from_millis(i64::MIN);
-        Self { time, run: Run::Open, successes: Successes::default() }
+        Self { time, run: Run::Open, successes: Successes::default(), at_end: None }
     }
 
     /// Of a job as its history, which is written, has made it.
@@ -132,18 +142,23 @@ impl Written {
             (JobStatus::Completed, _) => Run::Completed,
             (JobStatus::Failed, _) => Run::Failed,
             (JobStatus::Cancelled, _) => Run::Cancelled,
-            (_, Some(Intent::Cancel | Intent::Fail)) => Run::Ending,
-            _ => Run::Open,
+            _ if job.ending().is_some() && job.is_cut_short() => Run::CutShort,
+            _ if job.ending().is_some() => Run::Finishing,
+            (_, Some(Intent::Cancel | Intent::Fail | Intent::Complete)) => Run::Ending,
+            (_, Some(Intent::Pause) | None) => Run::Open,
         };
-        let mut successes = Successes::default();
+        let mut written = Self { time: job.time(), run, ..Self::nothing() };
         if job.counts().completed > 0 {
             let completed = job.tasks().filter(|(_, task)| task.status() == TaskStatus::Completed);
-            for (number, _) in completed {
+            for (number, task) in completed {
                 // Each number comes once.
-                let _ = successes.add(number);
+                let _ = match task.part() {
+                    Part::Tasks => written.successes.add(number),
+                    Part::Finally => written.at_end.get_or_insert_default().add(number),
+                };
             }
         }
-        Self { time: job.time(), run, successes }
+        written
     }
 
     /// Looks at the next events of a job that has so many tasks, and takes them for written. After
@@ -173,19 +188,34 @@ impl Written {
         match event {
             _ if self.run == Run::Purged => Err(Law::PurgeIsLast),
             Event::JobPurged(_) => self.vanish(),
-            Event::AttemptStarted { .. } if self.run != Run::Open => Err(Law::NoLateStart),
+            Event::AttemptStarted { .. } if !matches!(self.run, Run::Open | Run::Finishing) => {
+                Err(Law::NoLateStart)
+            }
             Event::TaskCompleted { task, .. } if task.0 == 0 || task.0 as usize > tasks => {
                 Err(Law::OwnTask)
             }
-            Event::TaskCompleted { task, .. } => self.successes.add(*task),
-            Event::CancelRequested | Event::DeadlinePassed { .. } => self.begin_to_end(),
+            Event::TaskCompleted { task, .. } => match self.run {
+                Run::Finishing | Run::CutShort => self.at_end.get_or_insert_default().add(*task),
+                _ => self.successes.add(*task),
+            },
+            Event::CancelRequested { mode: CancelMode::Now } => self.cut_short(),
+            Event::CancelRequested { mode: CancelMode::Orderly } | Event::DeadlinePassed { .. } => {
+                self.begin_to_end()
+            }
+            Event::JobEnding { .. } => match self.run {
+                Run::Open | Run::Ending => self.become_of(Run::Finishing),
+                _ => Err(Law::OneEnd),
+            },
             Event::JobCompleted => self.end(Run::Completed),
             Event::JobFailed { .. } => self.end(Run::Failed),
             Event::JobCancelled if self.run == Run::Failed => self.become_of(Run::Cancelled),
             Event::JobCancelled => self.end(Run::Cancelled),
             Event::JobReopened { .. } => match self.run {
-                Run::Failed | Run::Cancelled => self.become_of(Run::Open),
-                Run::Open | Run::Ending | Run::Completed | Run::Purged => Err(Law::OneEnd),
+                Run::Failed | Run::Cancelled => {
+                    self.at_end = None;
+                    self.become_of(Run::Open)
+                }
+                _ => Err(Law::OneEnd),
             },
             _ => Ok(()),
         }
@@ -195,16 +225,23 @@ impl Written {
     fn begin_to_end(&mut self) -> Result<(), Law> {
         match self.run {
             Run::Open => self.become_of(Run::Ending),
-            Run::Ending | Run::Completed | Run::Failed | Run::Cancelled | Run::Purged => {
-                Err(Law::OneEnd)
-            }
+            _ => Err(Law::OneEnd),
+        }
+    }
+
+    /// From now on nothing starts before the end, whichever it is.
+    fn cut_short(&mut self) -> Result<(), Law> {
+        match self.run {
+            Run::Open | Run::Ending => self.become_of(Run::Ending),
+            Run::Finishing => self.become_of(Run::CutShort),
+            _ => Err(Law::OneEnd),
         }
     }
 
     fn end(&mut self, end: Run) -> Result<(), Law> {
         match self.run {
-            Run::Open | Run::Ending => self.become_of(end),
             Run::Completed | Run::Failed | Run::Cancelled | Run::Purged => Err(Law::OneEnd),
+            _ => self.become_of(end),
         }
     }
 
@@ -212,7 +249,7 @@ impl Written {
     fn vanish(&mut self) -> Result<(), Law> {
         match self.run {
             Run::Completed | Run::Failed | Run::Cancelled => self.become_of(Run::Purged),
-            Run::Open | Run::Ending | Run::Purged => Err(Law::PurgeIsLast),
+            _ => Err(Law::PurgeIsLast),
         }
     }
 
@@ -250,6 +287,7 @@ impl Successes {
 
 #[cfg(test)]
 mod tests {
+    use annals_tasks_sdk::plan::JobEnd;
     use annals_tasks_sdk::{Exit, Payload};
 
     use super::*;
@@ -275,6 +313,18 @@ mod tests {
         Event::DeadlinePassed { error: Failure::new(Failure::DEADLINE_EXCEEDED, "too long") }
     }
 
+    fn cancels() -> Event {
+        Event::CancelRequested { mode: CancelMode::Orderly }
+    }
+
+    fn cuts() -> Event {
+        Event::CancelRequested { mode: CancelMode::Now }
+    }
+
+    fn ending() -> Event {
+        Event::JobEnding { end: JobEnd::Cancelled, error: None }
+    }
+
     fn fails() -> Event {
         Event::JobFailed { error: Failure::new("no", "it does not work") }
     }
@@ -294,9 +344,9 @@ mod tests {
 
     #[test]
     fn a_run_ends_once() {
-        use Event::{CancelRequested, JobCancelled, JobCompleted, JobStarted};
+        use Event::{JobCancelled, JobCompleted, JobStarted};
         let again = || Event::JobReopened { held: false };
-        let table: [(&[Event], Option<Law>); 18] = [
+        let table: [(&[Event], Option<Law>); 24] = [
             (&[JobStarted, JobCompleted], None),
             (&[JobCompleted, JobCompleted], Some(Law::OneEnd)),
             (&[JobCompleted, fails()], Some(Law::OneEnd)),
@@ -304,17 +354,23 @@ mod tests {
             (&[fails(), JobCompleted], Some(Law::OneEnd)),
             (&[fails(), JobCancelled], None),
             (&[fails(), JobCancelled, JobCancelled], Some(Law::OneEnd)),
-            (&[CancelRequested, JobCancelled, fails()], Some(Law::OneEnd)),
+            (&[cancels(), JobCancelled, fails()], Some(Law::OneEnd)),
             (&[fails(), again(), JobCompleted], None),
             (&[fails(), JobCancelled, again(), fails(), again()], None),
             (&[again()], Some(Law::OneEnd)),
             (&[JobCompleted, again()], Some(Law::OneEnd)),
-            (&[CancelRequested, again()], Some(Law::OneEnd)),
+            (&[cancels(), again()], Some(Law::OneEnd)),
             (&[runs_out(), fails(), again(), runs_out(), fails()], None),
             (&[runs_out(), runs_out()], Some(Law::OneEnd)),
-            (&[runs_out(), CancelRequested], Some(Law::OneEnd)),
-            (&[CancelRequested, runs_out()], Some(Law::OneEnd)),
+            (&[runs_out(), cancels()], Some(Law::OneEnd)),
+            (&[cancels(), runs_out()], Some(Law::OneEnd)),
             (&[fails(), runs_out()], Some(Law::OneEnd)),
+            (&[cancels(), ending(), JobCancelled, again(), ending(), JobCompleted], None),
+            (&[cancels(), cuts(), JobCancelled], None),
+            (&[ending(), cuts(), fails()], None),
+            (&[ending(), ending()], Some(Law::OneEnd)),
+            (&[ending(), cancels()], Some(Law::OneEnd)),
+            (&[JobCompleted, cuts()], Some(Law::OneEnd)),
         ];
         for (events, law) in table {
             assert_eq!(broken(events), law, "{events:?}");
@@ -323,7 +379,7 @@ mod tests {
 
     #[test]
     fn a_purge_comes_behind_an_end_and_nothing_behind_it() {
-        use Event::{CancelRequested, JobCancelled, JobCompleted, JobStarted};
+        use Event::{JobCancelled, JobCompleted, JobStarted};
         let purged = |status| {
             Event::JobPurged(Purged { status, events: 2, tasks: 1, attempts: 0, head: [7; 32] })
         };
@@ -337,23 +393,41 @@ mod tests {
         }
         assert_eq!(broken(&[purge()]), last);
         assert_eq!(broken(&[JobStarted, purge()]), last);
-        assert_eq!(broken(&[CancelRequested, purge()]), last);
+        assert_eq!(broken(&[cancels(), purge()]), last);
         assert_eq!(broken(&[runs_out(), purge()]), last);
     }
 
     #[test]
     fn nothing_starts_late() {
-        use Event::{CancelRequested, JobCancelled, JobCompleted};
+        use Event::{JobCancelled, JobCompleted};
         let again = || Event::JobReopened { held: false };
         let late = Some(Law::NoLateStart);
         assert_eq!(broken(&[starts(1), starts(2)]), None);
-        assert_eq!(broken(&[CancelRequested, starts(1)]), late);
+        assert_eq!(broken(&[cancels(), starts(1)]), late);
         assert_eq!(broken(&[runs_out(), starts(1)]), late);
         assert_eq!(broken(&[runs_out(), fails(), again(), starts(1)]), None);
         assert_eq!(broken(&[JobCancelled, starts(1)]), late);
         assert_eq!(broken(&[JobCompleted, starts(1)]), late);
         assert_eq!(broken(&[fails(), starts(1)]), late);
-        assert_eq!(broken(&[CancelRequested, JobCancelled, again(), starts(1)]), None);
+        assert_eq!(broken(&[cancels(), JobCancelled, again(), starts(1)]), None);
+        assert_eq!(broken(&[cancels(), ending(), starts(1)]), None);
+        assert_eq!(broken(&[ending(), cuts(), starts(1)]), late);
+    }
+
+    #[test]
+    fn a_task_of_finally_succeeds_once_for_each_end() {
+        let again = || Event::JobReopened { held: false };
+        let once = [ending(), completes(2)];
+        assert_eq!(broken(&once), None);
+        assert_eq!(broken(&[ending(), completes(2), completes(2)]), Some(Law::OneSuccess));
+        assert_eq!(
+            broken(&[ending(), completes(2), fails(), again(), ending(), completes(2)]),
+            None
+        );
+        // Also where the attempt has ended well although it was told to stop.
+        let cut =
+            [ending(), cuts(), completes(2), fails(), again(), ending(), cuts(), completes(2)];
+        assert_eq!(broken(&cut), None);
     }
 
     #[test]

@@ -126,11 +126,11 @@ impl Registry {
     /// may be, nothing is known of the input either.
     pub(super) fn check(&self, plan: &Plan, allow_unknown: bool) -> Result<(), PlanErrors> {
         let mut errors = Vec::new();
-        for (task, index) in plan.tasks.iter().zip(0..) {
-            let of_task = self.check_task(task, allow_unknown).into_iter().map(|error| PlanError {
-                pointer: format!("/tasks/{index}{}", error.pointer),
-                ..error
-            });
+        for (task, index) in plan.all_tasks().zip(0..) {
+            let of_task = self
+                .check_task(task, allow_unknown)
+                .into_iter()
+                .map(|error| PlanError { pointer: plan.place_of(index) + &error.pointer, ..error });
             errors.extend(of_task);
         }
         errors.truncate(100);

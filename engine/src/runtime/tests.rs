@@ -71,7 +71,7 @@ async fn what_fits_no_row_stops_its_job_alone() {
     let other = within(engine.submit_plan(other)).await.unwrap();
     let (id, shared) = (job.id(), &engine.0.shared);
     let seq = within(job.snapshot()).await.unwrap().job.seq();
-    let (command, ask) = (Command::Cancel, Ask { origin: huge(), ..Ask::default() });
+    let (command, ask) = (Command::CANCEL, Ask { origin: huge(), ..Ask::default() });
     let claim = None;
     let commanded = |reply| Commanded { job: id, command, ask, claim, reply };
     let refused = shared.ask(0, |reply| Message::Command(Box::new(commanded(reply))));
@@ -161,7 +161,7 @@ async fn who_watches_a_job_does_not_keep_it_loaded() {
                 biased;
                 _ = &mut change => panic!("nothing has happened"),
                 _ = &mut end => panic!("it has not started"),
-                shown = job.command(Command::Cancel, shown.clone()) => drop(shown),
+                shown = job.command(Command::CANCEL, shown.clone()) => drop(shown),
             }
         };
         within(asked).await;

@@ -116,7 +116,7 @@ impl Client {
         let (ends, executes, cancels) = tokio::join!(
             ended(&short),
             command(&manual, execute),
-            command(&never, Command::Cancel)
+            command(&never, Command::CANCEL)
         );
         if executes.is_ok() {
             self.note(&manual, Told::Started);

@@ -79,7 +79,7 @@ async fn the_wait_that_a_server_asks_for_is_in_the_history() {
     };
     assert_eq!(due.since(time).as_secs(), 3_600);
     let ask = Ask { origin: Origin::actor("ada"), ..Ask::default() };
-    within(job.command(Command::Cancel, ask)).await.unwrap();
+    within(job.command(Command::CANCEL, ask)).await.unwrap();
     let job = submit(&engine, &task(r#"{"max_attempts": 9, "never": ["http_503"]}"#)).await;
     let end = within(job.ended()).await.unwrap().job;
     let (error, ..) = end.error().unwrap();

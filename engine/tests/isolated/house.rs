@@ -91,7 +91,7 @@ pub(crate) async fn submit(engine: &Engine, tasks: &str) -> JobHandle {
 }
 
 pub(crate) async fn cancel(job: &JobHandle) {
-    within(job.command(Command::Cancel, Ask::default())).await.expect("it can be cancelled");
+    within(job.command(Command::CANCEL, Ask::default())).await.expect("it can be cancelled");
 }
 
 pub(crate) async fn ended(job: &JobHandle) -> Arc<Job> {

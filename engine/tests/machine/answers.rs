@@ -27,7 +27,7 @@ fn commands(row: usize) -> Vec<Command> {
         0 => vec![Command::Execute { paused: false }, Command::Execute { paused: true }],
         1 => [PauseMode::Drain, PauseMode::Interrupt].map(|mode| Command::Pause { mode }).into(),
         2 => vec![Command::Resume],
-        3 => vec![Command::Cancel],
+        3 => vec![Command::CANCEL],
         4 => vec![Command::PURGE],
         5 => vec![Command::Skip { task: Some(id("c")), output: None, cascade: false }],
         6 => vec![Command::Remove { task: id("c"), cascade: false }],

@@ -1,8 +1,9 @@
 //! Insert, move, edit and retry: what they mean for the oracle.
 
 use annals_engine::job::{Event, JobStatus, TaskNumber, TaskStatus};
-use annals_tasks_sdk::plan::TaskSpec;
+use annals_tasks_sdk::plan::{OnFailure, OnLost, TaskSpec};
 
+use crate::looks::Looks;
 use crate::oracle::{NEW, Oracle, Waits, index};
 
 impl Oracle {
@@ -10,7 +11,7 @@ impl Oracle {
     pub(crate) fn change(&mut self, event: &Event) {
         let before = self.clone();
         self.rewrite(event);
-        assert_eq!(self.fault(&before), None, "{}", event.type_name());
+        assert_eq!(self.fault(&before, event), None, "{}", event.type_name());
         let settled = self.settled();
         for at in 0..self.tasks.len() {
             // Who waits and comes to need somebody waits for that.
@@ -22,10 +23,10 @@ impl Oracle {
 
     pub(crate) fn rewrite(&mut self, event: &Event) {
         match event {
-            Event::TaskInserted { task, spec, after, needed_by } => {
+            Event::TaskInserted { task, spec, after, needed_by, .. } => {
                 assert_eq!(index(*task), self.tasks.len(), "numbers have no gap");
                 self.tasks.push(NEW);
-                let sketch = self.sketch_of(spec);
+                let sketch = self.sketch_of(spec, Self::is_put_at_end(event));
                 self.draft.tasks.push(sketch);
                 self.put(index(*task), *after);
                 for dependant in needed_by.iter().map(|&dependant| index(dependant)) {
@@ -57,7 +58,7 @@ impl Oracle {
     }
 
     fn edited(&mut self, at: usize, spec: &TaskSpec) {
-        let sketch = self.sketch_of(spec);
+        let sketch = self.sketch_of(spec, self.is_at_end(at));
         let old = std::mem::replace(&mut self.draft.tasks[at], sketch);
         let new = &self.draft.tasks[at];
         let begins_anew = match self.tasks[at].waits {
@@ -75,7 +76,13 @@ impl Oracle {
     }
 
     /// Why the plan cannot be changed from `before` to this.
-    pub(crate) fn fault(&self, before: &Self) -> Option<&'static str> {
+    pub(crate) fn fault(&self, before: &Self, event: &Event) -> Option<&'static str> {
+        let said_anew = match event {
+            Event::TaskInserted { task, .. }
+            | Event::TaskMoved { task, .. }
+            | Event::TaskEdited { task, .. } => Some(index(*task)),
+            _ => None,
+        };
         let fixed = before.settled();
         for at in 0..before.tasks.len() {
             let settled = fixed[at] && before.tasks[at].status != TaskStatus::Removed;
@@ -84,6 +91,13 @@ impl Oracle {
                 return Some("task_is_settled");
             }
         }
+        let apart = |at: usize| {
+            let needs = self.needs(at);
+            needs.into_iter().any(|need| self.is_at_end(need) != self.is_at_end(at))
+        };
+        if (0..self.tasks.len()).any(apart) {
+            return Some("other_part");
+        }
         if (0..self.tasks.len()).any(|at| self.all_needs(at)[at]) {
             return Some("would_be_a_circle");
         }
@@ -91,13 +105,32 @@ impl Oracle {
         // Also what a change settles must have been one that could be.
         let was_open = |at: usize| at >= fixed.len() || before.is_to_run(at, &fixed);
         for at in (0..self.tasks.len()).filter(|&at| was_open(at)) {
-            let needed = self.all_needs(at);
-            for &(from, default) in &self.draft.tasks[at].takes {
-                let gone = self.is_passed_over(from) && self.tasks[from].output.is_none();
+            let (needed, sketch) = (self.all_needs(at), self.sketch(at));
+            if sketch.looks.as_ref().is_some_and(|looks| !looks.may_stand(sketch.at_end)) {
+                return Some("invalid_task");
+            }
+            let pauses = sketch.on_failure == OnFailure::Pause || sketch.on_lost == OnLost::Pause;
+            if sketch.at_end && (pauses || sketch.takes.iter().any(|(_, default)| !default)) {
+                return Some("invalid_task");
+            }
+            let looks = sketch.looks.as_ref().and_then(Looks::at);
+            let takes = sketch.takes.iter().map(|&(from, default)| (from, default, false));
+            for (from, default, looks) in takes.chain(looks.map(|from| (from, true, true))) {
+                if sketch.at_end && from != at && !(looks && self.is_at_end(from)) {
+                    continue;
+                }
+                if self.is_at_end(from) && !sketch.at_end {
+                    return Some("invalid_task");
+                }
+                // What a condition took from a task is told to who takes it from now on.
+                let by_condition = self.tasks[from].by_condition && said_anew != Some(at);
+                let passed_over = self.is_passed_over(from) && !by_condition;
+                let gone = passed_over && self.tasks[from].output.is_none();
                 if from == at || (gone && !default) {
                     return Some("invalid_task");
                 }
-                if self.is_to_run(from, &settled) && !needed[from] {
+                let again = sketch.at_end && self.tasks[from].status != TaskStatus::Removed;
+                if (self.is_to_run(from, &settled) || again) && !needed[from] {
                     return Some("order");
                 }
             }

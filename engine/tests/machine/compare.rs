@@ -6,8 +6,10 @@ use annals_engine::job::{
     Deadline, Effect, Job, JobStatus, LossRule, TaskNumber, TaskStatus, Waiting,
 };
 use annals_tasks_sdk::Timestamp;
+use annals_tasks_sdk::plan::Decision;
 use std::time::Duration;
 
+use crate::looks::Looks;
 use crate::oracle::{Life, Oracle, Waits, index};
 use crate::plans::name;
 
@@ -54,7 +56,7 @@ fn counts(job: &Job, oracle: &Oracle, settled: &[bool]) {
     assert_eq!(counts.completed as usize, count(TaskStatus::Completed));
     assert_eq!(counts.skipped as usize, count(TaskStatus::Skipped));
     assert_eq!(counts.removed as usize, count(TaskStatus::Removed));
-    let unsettled = settled.iter().filter(|&&settled| !settled).count();
+    let unsettled = (0..settled.len()).filter(|&at| !settled[at] && !oracle.is_at_end(at)).count();
     assert_eq!(job.unsettled() as usize, unsettled);
     let tolerated = (0..oracle.tasks.len())
         .filter(|&at| oracle.tasks[at].status == TaskStatus::Failed && settled[at]);
@@ -84,8 +86,9 @@ fn effects(job: &Job, oracle: &Oracle, settled: &[bool], now: i64) {
     assert_eq!(stop, stopping.map(|(at, task)| (at, task.attempts)).collect(), "what stops");
 
     let open = oracle.dispatches() && !oracle.is_overdue(now);
-    let ready: Vec<usize> =
-        oracle.order.iter().copied().filter(|&at| open && oracle.is_ready(at, settled)).collect();
+    let could =
+        |at: usize| open && oracle.is_ready(at, settled) && oracle.decides(at) == Decision::Run;
+    let ready: Vec<usize> = oracle.order.iter().copied().filter(|&at| could(at)).collect();
     assert!(want.starts_with(&ready), "ready are {ready:?}, wanted {want:?}");
     let waited = all().filter(|(_, task)| match task.waits {
         Some(Waits::Kind) => open,
@@ -131,7 +134,8 @@ pub(crate) fn after_command(job: &Job, oracle: &Oracle, now: i64) {
         JobStatus::Running => assert!(moves, "a wake-up is lost"),
         _ => assert!(!some, "an ended job does something"),
     }
-    assert!(job.intent().is_none() || job.is_live(), "an intent that nobody carries on");
+    let carried_on = job.is_live() || job.ending().is_some();
+    assert!(job.intent().is_none() || carried_on, "an intent that nobody carries on");
     let woken = job.is_active() || job.due().is_some();
     // What is held but keeps others from their key is found again for their sake.
     let holds = job.exclusive().is_some_and(|own| own.taken);
@@ -142,7 +146,7 @@ pub(crate) fn after_command(job: &Job, oracle: &Oracle, now: i64) {
     if job.status() == JobStatus::Running {
         assert!(settled.contains(&false), "a job with nothing left goes on");
     }
-    if oracle.dispatches() {
+    if oracle.dispatches() && oracle.ending.is_none() {
         assert!(!oracle.wants_operator(), "a failure that pauses was passed over");
     }
     let forgotten = oracle.tasks.iter().find(|task| task.being_skipped && !task.is_live());
@@ -153,14 +157,22 @@ pub(crate) fn after_command(job: &Job, oracle: &Oracle, now: i64) {
 /// Who is still to run finds the outputs that it takes, and comes after those that give them.
 fn data_flows(oracle: &Oracle, settled: &[bool]) {
     for at in (0..oracle.tasks.len()).filter(|&at| oracle.is_to_run(at, settled)) {
-        let takes = &oracle.draft.tasks[at].takes;
+        let sketch = oracle.sketch(at);
+        let looks = sketch.looks.as_ref().and_then(Looks::at);
+        let takes = sketch.takes.iter().filter(|_| !sketch.at_end).copied();
+        // What is done at the end comes behind all of the work.
+        let looks = looks.filter(|&from| !sketch.at_end || oracle.is_at_end(from));
+        let takes: Vec<(usize, bool)> = takes.chain(looks.map(|from| (from, true))).collect();
         if takes.is_empty() {
             continue;
         }
         let needed = oracle.all_needs(at);
         assert!(!needed[at], "t{at} needs itself");
-        for &(from, default) in takes {
-            let gone = oracle.is_passed_over(from) && oracle.tasks[from].output.is_none();
+        for (from, default) in takes {
+            // A condition may well leave others without what they take.
+            let gone = oracle.is_passed_over(from)
+                && oracle.tasks[from].output.is_none()
+                && !oracle.tasks[from].by_condition;
             assert!(default || !gone, "t{at} takes the output of t{from}, which is gone");
             let ordered = needed[from] || !oracle.is_to_run(from, settled);
             assert!(ordered, "t{at} takes the output of t{from} and does not need it");

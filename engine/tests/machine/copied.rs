@@ -3,21 +3,22 @@
 
 use std::collections::BTreeSet;
 
-use annals_engine::job::{Event, ForkFrom, Job, Recorded, Task, TaskStatus};
+use annals_engine::job::{Event, ForkFrom, Job, Part, Recorded, Task, TaskStatus};
 use annals_tasks_sdk::JobId;
-use annals_tasks_sdk::plan::{Plan, Reference, references};
+use annals_tasks_sdk::plan::{Condition, Plan, Reference, references};
 
 use crate::oracle::Oracle;
 use crate::plans::{Draft, Sketch};
 
-/// The ids of the tasks whose outputs a task takes.
+/// The ids of the tasks whose outputs a task takes, or whose ends it looks at.
 pub(crate) fn takes(task: &Task) -> BTreeSet<String> {
     let found = references(&task.spec.input).unwrap().into_iter();
     let outputs = found.filter_map(|found| match found.reference {
         Reference::Output { task, .. } => Some(task.to_string()),
         _ => None,
     });
-    outputs.collect()
+    let looks = task.spec.when.as_deref().and_then(Condition::task);
+    outputs.chain(looks.map(ToString::to_string)).collect()
 }
 
 fn needs(job: &Job, task: &Task) -> BTreeSet<String> {
@@ -45,7 +46,7 @@ fn anew(origin: &Job, from: &ForkFrom) -> BTreeSet<String> {
     }
     let open = origin.tasks().filter(|(_, task)| {
         let skipped = task.status() == TaskStatus::Skipped;
-        !task.is_settled() && !skipped
+        task.part() == Part::Finally || (!task.is_settled() && !skipped)
     });
     all.extend(open.map(|(_, task)| task.spec.id.to_string()));
     let gone = |name: &String| status(origin, name) == TaskStatus::Removed;
@@ -116,7 +117,8 @@ pub(crate) fn lacks(origin: &Job, from: &ForkFrom) -> bool {
             _ => false,
         })
     };
-    origin.tasks().any(|(_, task)| anew.contains(task.spec.id.as_str()) && strict(task))
+    let mut work = origin.tasks().filter(|(_, task)| task.part() == Part::Tasks);
+    work.any(|(_, task)| anew.contains(task.spec.id.as_str()) && strict(task))
 }
 
 /// Whether a task that would run anew takes the output of one that would only run after it.
@@ -129,7 +131,8 @@ pub(crate) fn ties_a_knot(origin: &Job, from: &ForkFrom) -> bool {
         }
         all
     };
-    let mut left: Vec<_> = origin.tasks().map(|(_, task)| task).collect();
+    let work = origin.tasks().filter(|(_, task)| task.part() == Part::Tasks);
+    let mut left: Vec<_> = work.map(|(_, task)| task).collect();
     loop {
         let waits = |task: &Task| {
             let on = behind(task);
@@ -147,21 +150,29 @@ impl Oracle {
     /// Of a fork, whose plan has the tasks in another order than that of their names.
     pub(crate) fn of_fork(plan: &Plan) -> Self {
         let number = |id: &str| id.strip_prefix('t').unwrap().parse::<usize>().unwrap();
-        let mut renamed = vec![0; plan.tasks.len()];
-        for (at, spec) in plan.tasks.iter().enumerate() {
+        let mut renamed = vec![0; plan.all_tasks().count()];
+        for (at, spec) in plan.all_tasks().enumerate() {
             renamed[number(spec.id.as_str())] = at;
         }
-        let tasks = plan.tasks.iter().map(|spec| Sketch::of(spec).renamed(&renamed)).collect();
+        let work = plan.tasks.len();
+        let all = plan.all_tasks().enumerate();
+        let tasks = all.map(|(at, spec)| Sketch::of(spec, at >= work).renamed(&renamed)).collect();
         let deadline = plan.deadline.map(|limit| limit.as_millis().try_into().unwrap());
         // What the plan gives in the end is not for the oracle to judge.
-        let draft = Draft { tasks, output: None, manual: false, deadline };
+        let fail_fast = plan.fail_fast;
+        let exclusive = plan.exclusive.is_some();
+        let draft = Draft { tasks, output: None, manual: false, deadline, fail_fast, exclusive };
         let mut oracle = Self::new(draft);
         oracle.renamed = renamed;
         oracle
     }
 
-    pub(crate) fn sketch_of(&self, spec: &annals_tasks_sdk::plan::TaskSpec) -> Sketch {
-        Sketch::of(spec).renamed(&self.renamed)
+    pub(crate) fn sketch_of(
+        &self,
+        spec: &annals_tasks_sdk::plan::TaskSpec,
+        at_end: bool,
+    ) -> Sketch {
+        Sketch::of(spec, at_end).renamed(&self.renamed)
     }
 
     pub(crate) fn becomes_fork(&mut self, copied: u32) {
@@ -189,6 +200,7 @@ impl Sketch {
         let new = |at: usize| by.get(at).copied().unwrap_or(at);
         self.needs.iter_mut().flatten().for_each(|need| *need = new(*need));
         self.takes.iter_mut().for_each(|(from, _)| *from = new(*from));
+        self.looks.iter_mut().for_each(|looks| looks.renamed(new));
         self
     }
 }

@@ -1,7 +1,7 @@
 //! Histories that cannot be: each is refused with its place, and the job stays as it was.
 
 use annals_engine::job::{AttemptEnd, Event, Failure, Job, LogSize, Origin, PauseMode, Recorded};
-use annals_engine::job::{TaskNumber, Wait};
+use annals_engine::job::{CancelMode, SkippedBy, TaskNumber, Wait};
 use annals_tasks_sdk::{Exit, JobId, Payload, Timestamp};
 
 use crate::dsl::World;
@@ -37,6 +37,10 @@ fn never(given: &str, events: &[Event]) {
     }
 }
 
+fn cancel() -> Event {
+    Event::CancelRequested { mode: CancelMode::Orderly }
+}
+
 fn record(seq: u64, millis: i64, event: Event) -> Recorded {
     let (time, origin) = (Timestamp::from_millis(millis), Origin::ENGINE);
     Recorded { seq, time, origin, leads: false, key: None, event }
@@ -48,7 +52,10 @@ fn events_that_cannot_follow_are_refused() {
     let timer = Wait::Timer { until: Timestamp::from_millis(5) };
     let drain = Event::PauseRequested { mode: PauseMode::Drain };
     let failed = Event::JobFailed { error: failure() };
-    let (skip, due) = (Event::TaskSkipped { task: A, output: None }, Timestamp::from_millis(9));
+    let (skip, due) = (
+        Event::TaskSkipped { task: A, by: SkippedBy::Request, output: None },
+        Timestamp::from_millis(9),
+    );
     let retry = Event::RetryScheduled { task: A, due };
     let waits = Event::TaskWaiting { task: A, wait: timer };
     let (lost, broke) = (
@@ -65,11 +72,11 @@ fn events_that_cannot_follow_are_refused() {
     never("start a", &[start(A, 1), start(A, 2), completed(A, 2), removed.clone(), skip.clone()]);
     never("start a", &[waits.clone(), broke.clone(), Event::JobCancelled, Event::JobCompleted]);
     never("start a; done a", &[completed(A, 1), start(A, 2), skip.clone(), removed.clone()]);
-    never("start a; cancel", &[drain.clone(), Event::CancelRequested, Event::JobResumed]);
+    never("start a; cancel", &[drain.clone(), cancel(), Event::JobResumed]);
     never("start a; cancel", &[start(B, 1), Event::JobPaused, Event::JobCancelled]);
     never("skip a", &[start(A, 1), waits.clone(), broke.clone(), skip, completed(A, 0)]);
     never("remove b", &[start(B, 1), Event::TaskRemoved { task: B }]);
-    never("start a; fail a", &[broke, drain, Event::CancelRequested, completed(A, 1), failed]);
+    never("start a; fail a", &[broke, drain, cancel(), completed(A, 1), failed]);
     never("pause", &[start(A, 1), waits, Event::JobPaused, Event::JobStarted, Event::JobCompleted]);
     let all = "skip a; skip b";
     never(all, &[Event::JobCancelled, Event::JobReopened { held: true }, removed, lost]);

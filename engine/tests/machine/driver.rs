@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use annals_engine::job::{
-    Command, Effect, Input, JobStatus, LogSize, LossRule, Outcome, PauseMode, Place, Report, Task,
-    TaskNumber, TaskStatus, ValueDigest, Wait,
+    CancelMode, Command, Effect, Input, JobStatus, LogSize, LossRule, Outcome, PauseMode, Place,
+    Report, Task, TaskNumber, TaskStatus, ValueDigest, Wait,
 };
 use annals_tasks_sdk::{Done, Exit, Payload, TaskError, TaskId, Timestamp};
 
@@ -23,7 +23,8 @@ impl Walk {
             2 => Command::Pause { mode: PauseMode::Drain },
             3 => Command::Pause { mode: PauseMode::Interrupt },
             4..=6 => Command::Resume,
-            7 => Command::Cancel,
+            7 if self.rng.u8(..4) == 0 => Command::Cancel { mode: CancelMode::Now },
+            7 => Command::CANCEL,
             8..=10 => {
                 let task = (self.rng.u8(..3) > 0).then(|| id(&self.any_name()));
                 let output = (self.rng.u8(..4) == 0).then(|| self.any_output());
@@ -147,7 +148,14 @@ impl Walk {
     }
 
     fn any_output(&mut self) -> Payload {
-        Payload::trusted(&self.rng.u8(..).to_string())
+        let output = match self.rng.u8(..8) {
+            0 | 1 => "true".to_owned(),
+            2 => "false".to_owned(),
+            3 => "null".to_owned(),
+            4 | 5 => self.rng.u8(..3).to_string(),
+            _ => self.rng.u8(..).to_string(),
+        };
+        Payload::trusted(&output)
     }
 
     /// From wherever it stands, a job that is let go on, and whose tasks succeed, ends. One that
@@ -203,7 +211,9 @@ impl Walk {
         let lacks = |task: &Task| {
             task.status() == TaskStatus::Failed
                 && !task.is_settled()
-                && task.error().is_some_and(|error| &*error.code == "missing_output")
+                && task.error().is_some_and(|error| {
+                    ["missing_output", "bad_condition"].contains(&&*error.code)
+                })
         };
         self.live.tasks().find(|(_, task)| lacks(task)).map(|(_, task)| task.spec.id.clone())
     }

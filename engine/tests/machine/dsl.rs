@@ -3,8 +3,11 @@
 //! A plan is a line of tasks: `a b*3 c<a,b d?$a` is four of them. After its id a task has
 //! `<x,y` (needs these, `<` none), `*3` (three attempts), `?` (a failure is tolerated), `!` (a
 //! failure pauses), `^fail` or `^pause` (on loss), `$x` or `$x=` (takes the output of x, without
-//! or with a default) and `#code` (never retried). `@manual` waits for its start, `@in30` has a
-//! deadline of so many seconds, `@out$x` makes the plan's output that of x, `@key$host` gives it an
+//! or with a default), `#code` (never retried) and `%` with a condition at the end: `%x` or `%x=5`
+//! (the output of x is true, or 5), `%x:failed,skipped` (x has ended so), `%:failed` (the job is
+//! about to end so). What stands behind `@finally` is done at the end; `@fast` fails fast.
+//! `@manual` waits for its start, `@in30` has a deadline of so many seconds, `@out$x` makes the
+//! plan's output that of x, `@key$host` gives it an
 //! exclusive key.
 //!
 //! Edits are `insert z<a before b by c,d`, `move a after b`, `edit a {JSON} reset` (JSON without
@@ -14,9 +17,9 @@
 //! it `+90` (the next attempt is to wait that many seconds) and `~alias`: `fail a busy+90`.
 
 use annals_engine::job::{
-    Command, Context, Effect, Event, Input, Job, LogSize, LossRule, Origin, Outcome, PauseMode,
-    Place, Recorded, Report, StepError, Submitted, TaskNumber, ValueDigest, Wait, Waiting, begin,
-    step, submit,
+    CancelMode, Command, Context, Effect, Event, Input, Job, LogSize, LossRule, Origin, Outcome,
+    PauseMode, Place, Recorded, Report, StepError, Submitted, TaskNumber, ValueDigest, Wait,
+    Waiting, begin, step, submit,
 };
 use annals_tasks_sdk::plan::{Backoff, Limits, OnFailure, OnLost, Plan, PolicyFields, Retry};
 use annals_tasks_sdk::plan::{Policy, Start, TaskPatch, TaskSpec};
@@ -35,10 +38,12 @@ pub(crate) fn at(seconds: i64) -> Context {
 }
 
 pub(crate) fn plan(text: &str) -> Plan {
-    let mut plan = Plan::new("job");
+    let (mut plan, mut at_end) = (Plan::new("job"), false);
     for word in text.split_whitespace() {
         match word.strip_prefix('@') {
             Some("manual") => plan.start = Start::Manual,
+            Some("fast") => plan.fail_fast = true,
+            Some("finally") => at_end = true,
             Some(key) if key.starts_with("key$") => plan.exclusive = Some(key[4..].into()),
             Some(word) if word.starts_with("in") => {
                 plan.deadline = Some(Duration::from_secs(word[2..].parse().unwrap()));
@@ -47,6 +52,7 @@ pub(crate) fn plan(text: &str) -> Plan {
                 let (name, default) = reference(output.strip_prefix("out$").unwrap());
                 plan.output = Some(taking(&[(name, default)]));
             }
+            None if at_end => plan.finally.push(task(word)),
             None => plan.tasks.push(task(word)),
         }
     }
@@ -68,6 +74,7 @@ fn taking(outputs: &[(&str, bool)]) -> Payload {
 
 fn task(word: &str) -> TaskSpec {
     let marks = ['<', '*', '?', '!', '^', '$', '#'];
+    let (word, when) = word.split_once('%').map_or((word, None), |(word, when)| (word, Some(when)));
     let end = word.find(marks).unwrap_or(word.len());
     let mut spec = TaskSpec::new(id(&word[..end]), KindName::new("noop").unwrap());
     let mut policy = PolicyFields {
@@ -106,7 +113,22 @@ fn task(word: &str) -> TaskSpec {
         spec.input = taking(&outputs);
     }
     spec.policy = Policy::new(policy);
+    let json = when.map(|when| format!(r#"{{"id":"_","kind":"_","when":{}}}"#, condition(when)));
+    let read = json.map(|json| TaskSpec::from_json(&json, &Limits::default()).unwrap());
+    spec.when = read.and_then(|read| read.when);
     spec
+}
+
+fn condition(text: &str) -> String {
+    if let Some((task, ends)) = text.split_once(':') {
+        let of = if task.is_empty() { String::new() } else { format!(r#""task":"{task}","#) };
+        let ends = ends.replace(',', "\",\"");
+        return format!(r#"{{{of}"status":["{ends}"]}}"#);
+    }
+    match text.split_once('=') {
+        Some((task, value)) => format!(r#"{{"$output":"{task}","equals":{value}}}"#),
+        None => format!(r#"{{"$output":"{text}"}}"#),
+    }
 }
 
 /// The command that a line says.
@@ -127,7 +149,8 @@ fn asked(line: &str) -> Option<Command> {
         "pause" => Command::Pause { mode: PauseMode::Drain },
         "interrupt" => Command::Pause { mode: PauseMode::Interrupt },
         "resume" => Command::Resume,
-        "cancel" => Command::Cancel,
+        "cancel" if name == Some("now") => Command::Cancel { mode: CancelMode::Now },
+        "cancel" => Command::CANCEL,
         "purge" => Command::Purge { head: [9; 32] },
         "skip" => Command::Skip { task: name.map(id), output, cascade },
         "remove" => Command::Remove { task: id(name?), cascade },
@@ -294,6 +317,10 @@ impl World {
             Event::JobFailed { error } | Event::DeadlinePassed { error } => {
                 format!("{name} {}", error.code)
             }
+            Event::JobEnding { end, error: Some(error) } => {
+                format!("{name} {} {}", end.as_str(), error.code)
+            }
+            Event::JobEnding { end, error: None } => format!("{name} {}", end.as_str()),
             Event::TaskSkipped { task, .. }
             | Event::SkipRequested { task, .. }
             | Event::TaskRemoved { task }

@@ -38,6 +38,9 @@ impl Edit {
         let Some(at) = (0..oracle.tasks.len()).find(|&at| name(at) == self.task) else {
             return assert_eq!(code, Some("no_such_task"));
         };
+        if oracle.ending.is_some() && !oracle.is_at_end(at) {
+            return assert_eq!(code, Some("not_in_this_status"), "the work is over");
+        }
         let (known, settled) = (&oracle.tasks[at], oracle.settled());
         if oracle.is_passed_over(at) && (!self.removes || known.status == TaskStatus::Removed) {
             return assert!(matches!(code, None | Some("task_is_settled")), "{code:?}");

@@ -200,7 +200,7 @@ fn removing_a_skipped_task_that_is_not_settled_keeps_the_counts() {
 fn a_decision_changes_nothing() {
     let world = World::new("a b").given("start a");
     let before = world.job.clone();
-    let events = decide(&world.job, Command::Cancel, &at(0)).unwrap();
+    let events = decide(&world.job, Command::CANCEL, &at(0)).unwrap();
     assert_eq!(events.len(), 1);
     assert_eq!(world.job, before);
     assert_eq!(plan("a b").tasks.len(), 2);

@@ -32,6 +32,7 @@ pub(crate) enum Last {
 
 /// What the oracle knows of a task.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing that one may know")]
 pub(crate) struct Known {
     pub(crate) status: TaskStatus,
     pub(crate) attempts: u32,
@@ -46,6 +47,10 @@ pub(crate) struct Known {
     pub(crate) last: Last,
     /// It was lost, and the plan wants somebody's consent before it runs again.
     pub(crate) wants_consent: bool,
+    /// What passed over it was its condition.
+    pub(crate) by_condition: bool,
+    /// Of a task of `finally`: it was settled for the present end.
+    pub(crate) done_at_end: bool,
 }
 
 pub(crate) const NEW: Known = Known {
@@ -60,11 +65,17 @@ pub(crate) const NEW: Known = Known {
     failures: 0,
     last: Last::NoFailure,
     wants_consent: false,
+    by_condition: false,
+    done_at_end: false,
 };
 
 impl Known {
     pub(crate) fn is_live(&self) -> bool {
         self.life != Life::None
+    }
+
+    pub(crate) fn is_unsettled_at_end(&self) -> bool {
+        !self.done_at_end
     }
 
     /// The end of its back-off or sleep.

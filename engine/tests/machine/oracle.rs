@@ -3,15 +3,16 @@
 //! It keeps no sets and counts nothing ahead of time; whether a task is settled or ready is found
 //! anew whenever it is asked. It shares no code with the machine.
 
-use annals_engine::job::{Event, Intent, JobStatus, Recorded, TaskNumber, TaskStatus, Wait};
-use annals_tasks_sdk::plan::{OnFailure, OnLost};
+use annals_engine::job::{CancelMode, Event, Intent, JobStatus, Recorded, TaskNumber, TaskStatus};
+use annals_tasks_sdk::plan::{JobEnd, OnFailure};
 
 use crate::asked::Asked;
-pub(crate) use crate::known::{Known, Last, Life, NEW, Waits};
+pub(crate) use crate::known::{Known, Life, NEW, Waits};
 use crate::plans::{Draft, Sketch};
 
 /// A job as its history tells.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing that histories tell")]
 pub(crate) struct Oracle {
     pub(crate) draft: Draft,
     pub(crate) tasks: Vec<Known>,
@@ -23,6 +24,12 @@ pub(crate) struct Oracle {
     pub(crate) asked: Asked,
     pub(crate) started: bool,
     pub(crate) purged: bool,
+    /// The end that is decided, while what is done at the end has its turn.
+    pub(crate) ending: Option<JobEnd>,
+    /// Whether nothing more of the run is to start.
+    pub(crate) cut: bool,
+    /// Whether anything of the run has begun.
+    pub(crate) begun: bool,
     /// When the deadline of the run passes...
     pub(crate) until: Option<i64>,
     /// ...or what is left of it, while it stands still.
@@ -30,8 +37,8 @@ pub(crate) struct Oracle {
     pub(crate) seq: u64,
     pub(crate) time: i64,
     /// Whether a command begins with the event.
-    leads: bool,
-    settled: Vec<bool>,
+    pub(crate) leads: bool,
+    pub(crate) settled: Vec<bool>,
     /// So many copies of what was settled in the origin are still to come.
     pub(crate) copies: u32,
     /// By the number in its name, which task a fork has; empty where these are the same.
@@ -46,6 +53,7 @@ impl Oracle {
         let (asked, started, seq, time, leads) = (Asked::default(), false, 0, i64::MIN, false);
         let (until, rest) = (None, None);
         let (copies, renamed) = (0, Vec::new());
+        let (ending, cut, begun) = (None, false, false);
         Self {
             draft,
             tasks,
@@ -55,6 +63,9 @@ impl Oracle {
             asked,
             started,
             purged: false,
+            ending,
+            cut,
+            begun,
             until,
             rest,
             seq,
@@ -76,7 +87,10 @@ impl Oracle {
             return needs.clone();
         }
         let before = self.order.iter().take_while(|&&other| other != at);
-        let present = |&&other: &&usize| self.tasks[other].status != TaskStatus::Removed;
+        let present = |&&other: &&usize| {
+            let removed = self.tasks[other].status == TaskStatus::Removed;
+            !removed && self.is_at_end(other) == self.is_at_end(at)
+        };
         before.filter(present).last().into_iter().copied().collect()
     }
 
@@ -100,14 +114,17 @@ impl Oracle {
         let mut settled: Vec<bool> = (0..self.tasks.len())
             .map(|at| match self.tasks[at].status {
                 TaskStatus::Completed => true,
-                TaskStatus::Failed => self.sketch(at).on_failure == OnFailure::Continue,
-                _ => false,
+                TaskStatus::Failed => {
+                    self.is_at_end(at) || self.sketch(at).on_failure == OnFailure::Continue
+                }
+                _ => self.tasks[at].done_at_end,
             })
             .collect();
         loop {
             let next = (0..self.tasks.len()).find(|&at| {
                 !settled[at]
                     && self.is_passed_over(at)
+                    && (!self.is_at_end(at) || self.ending.is_some())
                     && self.needs(at).iter().all(|&need| settled[need])
             });
             match next {
@@ -119,11 +136,13 @@ impl Oracle {
 
     pub(crate) fn is_ready(&self, at: usize, settled: &[bool]) -> bool {
         matches!(self.tasks[at].status, TaskStatus::Pending | TaskStatus::Interrupted)
+            && self.is_at_end(at) == self.ending.is_some()
             && self.needs(at).iter().all(|&need| settled[need])
     }
 
     pub(crate) fn dispatches(&self) -> bool {
-        self.status == JobStatus::Running && self.intent.is_none()
+        let goes_on = if self.ending.is_some() { !self.cut } else { self.intent.is_none() };
+        self.status == JobStatus::Running && goes_on
     }
 
     /// Whether the deadline has passed, and nobody has noticed.
@@ -131,8 +150,8 @@ impl Oracle {
         self.until.is_some_and(|until| until <= now.max(self.time))
     }
 
-    fn is_ending(&self) -> bool {
-        matches!(self.intent, Some(Intent::Cancel | Intent::Fail))
+    pub(crate) fn is_ending(&self) -> bool {
+        self.intent.is_some_and(|intent| intent != Intent::Pause)
     }
 
     pub(crate) fn is_quiet(&self) -> bool {
@@ -162,7 +181,8 @@ impl Oracle {
         if is_change(&next.event) {
             self.change(&next.event);
         }
-        self.keeps_what_is_settled();
+        self.fails_fast();
+        self.keeps_what_is_settled(matches!(next.event, Event::JobReopened { .. }));
     }
 
     fn is_plan_only(&self, event: &Event) -> bool {
@@ -179,11 +199,15 @@ impl Oracle {
         }
     }
 
-    fn keeps_what_is_settled(&mut self) {
+    fn keeps_what_is_settled(&mut self, reopened: bool) {
         let settled = self.settled();
         self.settled.resize(settled.len(), false);
         for (at, (&before, &now)) in self.settled.iter().zip(&settled).enumerate() {
-            assert!(now || !before, "task t{at} is no longer settled");
+            let anew = reopened && self.is_at_end(at);
+            assert!(now || !before || anew, "task t{at} is no longer settled");
+        }
+        for (at, &settled) in settled.iter().enumerate() {
+            self.tasks[at].done_at_end = settled && self.is_at_end(at);
         }
         self.settled = settled;
     }
@@ -194,7 +218,7 @@ impl Oracle {
             Event::JobForked { copied, .. } => self.becomes_fork(*copied),
             Event::JobStarted => {
                 assert_eq!((self.status, self.copies), (JobStatus::Pending, 0));
-                (self.status, self.started) = (JobStatus::Running, true);
+                (self.status, self.started, self.begun) = (JobStatus::Running, true, false);
                 self.until = self.draft.deadline.map(|limit| self.time + limit);
             }
             Event::PauseRequested { mode } => {
@@ -210,19 +234,25 @@ impl Oracle {
                 let held = self.status == JobStatus::Pending || self.intent == Some(Intent::Pause);
                 assert!(held);
                 if self.status == JobStatus::Running {
-                    assert!(self.can_go_on() || self.wants_operator(), "it has nothing to pause");
+                    let held = self.can_go_on() || self.wants_operator() || self.has_finally();
+                    assert!(held, "it has nothing to pause");
                 }
                 (self.status, self.intent) = (JobStatus::Paused, None);
                 assert!(!self.is_overdue(self.time), "the clock stops too late");
                 self.rest = self.until.take().map(|until| until - self.time);
             }
             Event::JobResumed => self.resumed(),
-            Event::CancelRequested => {
+            Event::CancelRequested { mode } => {
+                let now = *mode == CancelMode::Now;
                 assert!(matches!(self.status, JobStatus::Running | JobStatus::Paused));
-                assert!(!self.is_ending());
-                (self.intent, self.until, self.rest) = (Some(Intent::Cancel), None, None);
+                assert!(!self.is_ending() || (now && !self.cut));
+                if !self.is_ending() {
+                    self.intent = Some(Intent::Cancel);
+                }
+                (self.cut, self.until, self.rest) = (self.cut || now, None, None);
                 self.stop_all();
             }
+            Event::JobEnding { end, .. } => self.begins_to_end(*end),
             Event::DeadlinePassed { error } => {
                 assert_eq!((self.status, self.is_ending()), (JobStatus::Running, false));
                 assert!(self.is_overdue(self.time) && !self.leads);
@@ -231,15 +261,26 @@ impl Oracle {
                 self.stop_all();
             }
             Event::JobReopened { held } => self.reopened(*held),
+            _ => self.take_in_end(event),
+        }
+    }
+
+    fn take_in_end(&mut self, event: &Event) {
+        match event {
             Event::JobCompleted => {
-                assert!(self.settled.iter().all(|&settled| settled), "all is settled");
+                self.may_end_so(JobEnd::Completed);
+                let mut work = (0..self.tasks.len()).filter(|&at| !self.is_at_end(at));
+                assert!(work.all(|at| self.settled[at]), "all is settled");
                 self.ended(JobStatus::Completed);
             }
             Event::JobFailed { error } if self.intent == Some(Intent::Fail) => {
-                assert_eq!(&*error.code, "deadline_exceeded");
+                self.may_end_so(JobEnd::Failed);
+                let fast = self.draft.fail_fast || self.ending.is_some();
+                assert!(fast || &*error.code == "deadline_exceeded", "{error:?}");
                 self.ended(JobStatus::Failed);
             }
             Event::JobFailed { .. } => {
+                self.may_end_so(JobEnd::Failed);
                 assert!(!self.can_go_on(), "something could still run");
                 assert!(!self.wants_operator(), "an operator was asked for");
                 assert!(self.intent.is_none_or(|intent| intent == Intent::Pause));
@@ -247,6 +288,9 @@ impl Oracle {
             }
             Event::JobCancelled => {
                 let asked = self.intent == Some(Intent::Cancel);
+                if asked {
+                    self.may_end_so(JobEnd::Cancelled);
+                }
                 assert!(asked || !self.started || self.status == JobStatus::Failed);
                 self.ended(JobStatus::Cancelled);
             }
@@ -254,7 +298,7 @@ impl Oracle {
         }
     }
 
-    fn can_go_on(&self) -> bool {
+    pub(crate) fn can_go_on(&self) -> bool {
         (0..self.tasks.len()).any(|at| {
             self.is_ready(at, &self.settled) || self.tasks[at].status == TaskStatus::Waiting
         })
@@ -267,7 +311,7 @@ impl Oracle {
         })
     }
 
-    fn stop_all(&mut self) {
+    pub(crate) fn stop_all(&mut self) {
         for task in self.tasks.iter_mut().filter(|task| task.is_live()) {
             task.life = Life::Stopping;
         }
@@ -289,12 +333,13 @@ impl Oracle {
 
     fn reopened(&mut self, held: bool) {
         self.status = if held { JobStatus::Paused } else { JobStatus::Running };
-        self.started = true;
+        (self.started, self.begun) = (true, false);
         let limit = self.draft.deadline;
         self.until = limit.filter(|_| !held).map(|limit| self.time + limit);
         self.rest = limit.filter(|_| held);
+        self.renews_finally();
         for at in 0..self.tasks.len() {
-            let settled = self.settled[at];
+            let settled = self.settled[at] && !self.is_at_end(at);
             let task = &mut self.tasks[at];
             task.wants_consent = false;
             if !settled {
@@ -309,175 +354,15 @@ impl Oracle {
     fn ended(&mut self, status: JobStatus) {
         assert!(self.is_quiet(), "an attempt is alive");
         (self.status, self.intent, self.until, self.rest) = (status, None, None, None);
+        (self.ending, self.cut) = (None, false);
+        self.interrupts_what_waits();
+    }
+
+    pub(crate) fn interrupts_what_waits(&mut self) {
         for task in self.tasks.iter_mut().filter(|task| task.status == TaskStatus::Waiting) {
             task.status = TaskStatus::Interrupted;
             task.waits = None;
         }
-    }
-
-    fn take_in_of_task(&mut self, event: &Event) {
-        match event {
-            Event::AttemptStarted { task, attempt } => self.starts(*task, *attempt),
-            Event::AttemptFailed { task, attempt, end }
-            | Event::AttemptTimedOut { task, attempt, end } => {
-                let named = end.exit.code == Some(2) || self.asked.is_final;
-                let known = self.over(*task, *attempt);
-                known.failures += 1;
-                let is_final = !end.retryable || named;
-                known.last = if is_final { Last::FinalFailure } else { Last::Failure };
-                known.losses = 0;
-            }
-            Event::AttemptInterrupted { task, attempt, .. } => {
-                self.over(*task, *attempt).losses = 0;
-            }
-            Event::AttemptLost { task, attempt } => {
-                assert!(!self.is_overdue(self.time), "a start looks at the deadline first");
-                let wants_consent = self.sketch(index(*task)).on_lost != OnLost::Rerun;
-                let known = self.over(*task, *attempt);
-                (known.losses, known.wants_consent) = (known.losses + 1, wants_consent);
-            }
-            Event::CheckpointSaved { task, attempt, .. } => {
-                let known = &self.tasks[index(*task)];
-                assert!(known.is_live() && known.attempts == *attempt);
-            }
-            Event::StepRecorded { task, attempt, name, value } => {
-                self.tasks[index(*task)].records(self.seq, (name, *attempt, *value));
-            }
-            Event::SkipRequested { task, .. } => {
-                let known = &mut self.tasks[index(*task)];
-                assert!(known.is_live() && !known.being_skipped);
-                (known.being_skipped, known.life) = (true, Life::Stopping);
-            }
-            Event::TaskWaiting { task, wait } => {
-                assert!(self.dispatches() && self.could_start(index(*task)));
-                assert!(!self.is_overdue(self.time), "nothing waits for its start any more");
-                let known = &mut self.tasks[index(*task)];
-                known.status = TaskStatus::Waiting;
-                known.waits = Some(match wait {
-                    Wait::Timer { until } => Waits::Sleep(until.as_millis()),
-                    _ => Waits::Kind,
-                });
-            }
-            Event::RetryScheduled { task, due } => self.retries(*task, due.as_millis()),
-            _ => self.take_in_result(event),
-        }
-    }
-
-    fn take_in_result(&mut self, event: &Event) {
-        match event {
-            Event::TaskCompleted { task, attempt, output, .. } => {
-                let at = index(*task);
-                assert_ne!(self.tasks[at].status, TaskStatus::Completed, "one success");
-                if self.is_copy(at) {
-                    assert_eq!(*attempt, 0, "no attempt is copied");
-                } else if *attempt == 0 {
-                    let Some(Waits::Sleep(due)) = self.tasks[at].waits else { panic!() };
-                    assert!(due <= self.time);
-                    assert!(self.dispatches() && !self.is_overdue(self.time));
-                } else {
-                    self.over(*task, *attempt);
-                }
-                let known = &mut self.tasks[at];
-                known.closes(TaskStatus::Completed, Some(output.clone()));
-                known.losses = 0;
-            }
-            Event::TaskFailed { task, .. } if self.copies > 0 => {
-                // It may have come to need others after it had failed.
-                assert_eq!(self.tasks[index(*task)].status, TaskStatus::Pending);
-                let tolerated = self.sketch(index(*task)).on_failure == OnFailure::Continue;
-                assert!(tolerated, "what is not settled is not copied");
-                self.tasks[index(*task)].status = TaskStatus::Failed;
-            }
-            Event::TaskFailed { task, error } => self.fails(index(*task), &error.code),
-            Event::TaskSkipped { task, output } => {
-                let at = index(*task);
-                assert!(!self.settled[at] && !self.tasks[at].is_live() && !self.is_passed_over(at));
-                self.tasks[at].closes(TaskStatus::Skipped, output.clone());
-            }
-            Event::TaskRemoved { task } => {
-                let at = index(*task);
-                let known = &self.tasks[at];
-                assert!(
-                    !self.settled[at] && !known.is_live() && known.status != TaskStatus::Removed
-                );
-                // It hands on what it needed, wherever it stands from now on.
-                self.draft.tasks[at].needs = Some(self.needs(at));
-                self.tasks[at].closes(TaskStatus::Removed, None);
-            }
-            _ => {}
-        }
-    }
-
-    fn could_start(&self, at: usize) -> bool {
-        let known = &self.tasks[at];
-        let waits = match known.waits {
-            Some(Waits::Retry(due)) => due <= self.time,
-            Some(Waits::Kind) => true,
-            Some(Waits::Sleep(_)) | None => false,
-        };
-        self.is_ready(at, &self.settled) || waits
-    }
-
-    fn starts(&mut self, task: TaskNumber, attempt: u32) {
-        let at = index(task);
-        assert!(self.dispatches() && !self.is_overdue(self.time), "nothing starts now");
-        assert!(self.could_start(at), "t{at} is not ready");
-        let needs = self.needs(at);
-        assert!(needs.iter().all(|&need| self.settled[need]), "order holds");
-        let known = &mut self.tasks[at];
-        assert!(!known.is_live(), "one attempt at a time");
-        assert!(!known.wants_consent, "nobody has consented");
-        assert_eq!(attempt, known.attempts + 1);
-        (known.attempts, known.life, known.waits) = (attempt, Life::Alive, None);
-        (known.status, known.last) = (TaskStatus::Running, Last::NoFailure);
-    }
-
-    fn over(&mut self, task: TaskNumber, attempt: u32) -> &mut Known {
-        let known = &mut self.tasks[index(task)];
-        assert!(known.is_live() && known.attempts == attempt, "{task:?}#{attempt} is not current");
-        (known.life, known.status) = (Life::None, TaskStatus::Interrupted);
-        known
-    }
-
-    fn retries(&mut self, task: TaskNumber, due: i64) {
-        let at = index(task);
-        if self.leads {
-            return self.tries_again(at, due);
-        }
-        assert!(self.status == JobStatus::Running && !self.is_ending());
-        let max_attempts = self.sketch(at).max_attempts;
-        let (time, known) = (self.time, &mut self.tasks[at]);
-        assert!(known.last == Last::Failure && !known.being_skipped);
-        assert!(known.failures < max_attempts, "the budget is used up");
-        let growth = 1 << (known.failures - 1).min(8);
-        let least = (5_000 * growth).min(30_000);
-        let (asked, most) = (self.asked.wait, least * 3 / 2);
-        let waits = least.max(asked)..=most.max(asked);
-        assert!(waits.contains(&(due - time)), "a wait of {}", due - time);
-        (known.status, known.waits) = (TaskStatus::Waiting, Some(Waits::Retry(due)));
-    }
-
-    fn fails(&mut self, at: usize, code: &str) {
-        assert!(self.status == JobStatus::Running && !self.is_ending());
-        let max_attempts = self.sketch(at).max_attempts;
-        let known = &mut self.tasks[at];
-        assert!(
-            !known.is_live()
-                && matches!(
-                    known.status,
-                    TaskStatus::Pending | TaskStatus::Interrupted | TaskStatus::Waiting
-                )
-        );
-        match code {
-            "crash_loop" => assert_eq!(known.losses, 6, "three as a suspect"),
-            "lost" => assert!(known.wants_consent),
-            "missing_output" | "bad" | "bad_request" => {}
-            _ => {
-                let used_up = known.failures >= max_attempts;
-                assert!(known.last == Last::FinalFailure || used_up, "budget is left");
-            }
-        }
-        (known.status, known.waits) = (TaskStatus::Failed, None);
     }
 }
 

@@ -9,6 +9,7 @@ use annals_tasks_sdk::{KindName, Payload, TaskId};
 use fastrand::Rng;
 
 use crate::dsl::id;
+use crate::looks::{Looks, looks_of};
 
 /// A task as the generator and the oracle know it: numbers instead of names.
 #[derive(Debug, Clone)]
@@ -21,6 +22,9 @@ pub(crate) struct Sketch {
     pub(crate) on_lost: OnLost,
     pub(crate) max_attempts: u32,
     pub(crate) sleeps: bool,
+    pub(crate) looks: Option<Looks>,
+    /// Whether it is done at the end of each run.
+    pub(crate) at_end: bool,
 }
 
 /// A plan as the generator and the oracle know it.
@@ -31,6 +35,9 @@ pub(crate) struct Draft {
     pub(crate) manual: bool,
     /// Of a run, in milliseconds.
     pub(crate) deadline: Option<i64>,
+    pub(crate) fail_fast: bool,
+    /// Whether it has a key that others share.
+    pub(crate) exclusive: bool,
 }
 
 /// The name of the task at an index.
@@ -46,10 +53,24 @@ pub(crate) fn draft(rng: &mut Rng) -> Draft {
             break tasks;
         }
     };
-    let output = (rng.u8(..5) == 0).then(|| (rng.usize(..tasks.len()), rng.bool()));
-    let mut draft = Draft { tasks, output, manual: rng.u8(..4) == 0, deadline: None };
+    let work = tasks.iter().filter(|task| !task.at_end).count();
+    let output = (rng.u8(..5) == 0).then(|| (rng.usize(..work), rng.bool()));
+    let (manual, fail_fast) = (rng.u8(..4) == 0, rng.u8(..6) == 0);
+    let mut draft = Draft { tasks, output, manual, deadline: None, fail_fast, exclusive: false };
     for at in 0..draft.tasks.len() {
+        let at_end = draft.tasks[at].at_end;
         let needed = all_needed(&draft.tasks, at);
+        if rng.u8(..5) == 0 {
+            let may =
+                |&other: &usize| needed.contains(&other) || (at_end && !draft.tasks[other].at_end);
+            let all: Vec<usize> = (0..draft.tasks.len()).filter(may).collect();
+            draft.tasks[at].looks = Looks::any(rng, &all, at_end);
+        }
+        if at_end {
+            let all = (0..draft.tasks.len()).filter(|&other| other != at && rng.u8(..9) == 0);
+            draft.tasks[at].takes = all.map(|from| (from, true)).collect();
+            continue;
+        }
         let taken = needed.into_iter().filter_map(|from| match rng.u8(..10) {
             0 => Some((from, true)),
             1 => Some((from, false)),
@@ -66,17 +87,21 @@ fn sketches(rng: &mut Rng) -> Vec<Sketch> {
     let len = rng.usize(1..=12);
     // Some plans are plain, so that long runs without a failure happen too.
     let strange = if rng.bool() { 3 } else { 12 };
+    // Some have something to do at the end, which stands behind the work.
+    let work = if rng.u8(..4) == 0 { rng.usize(1..=len) } else { len };
     let mut sketch = |at: usize| Sketch {
-        needs: needs(rng, at, len),
+        needs: if at < work { needs(rng, 0, at, work) } else { needs(rng, work, at, len) },
         takes: Vec::new(),
+        looks: None,
+        at_end: at >= work,
         on_failure: match rng.u8(..strange) {
             0 => OnFailure::Continue,
-            1 => OnFailure::Pause,
+            1 if at < work => OnFailure::Pause,
             _ => OnFailure::Fail,
         },
         on_lost: match rng.u8(..strange * 2) {
             0 => OnLost::Fail,
-            1 => OnLost::Pause,
+            1 if at < work => OnLost::Pause,
             _ => OnLost::Rerun,
         },
         max_attempts: if rng.bool() { 1 } else { rng.u32(2..5) },
@@ -85,19 +110,21 @@ fn sketches(rng: &mut Rng) -> Vec<Sketch> {
     (0..len).map(&mut sketch).collect()
 }
 
-fn needs(rng: &mut Rng, at: usize, len: usize) -> Option<Vec<usize>> {
+/// Among those of its part of the plan, which begins at `first`.
+fn needs(rng: &mut Rng, first: usize, at: usize, len: usize) -> Option<Vec<usize>> {
     match rng.u8(..10) {
         0 => Some(Vec::new()),
         // Of any, those further down included; circles are thrown away.
-        1 => Some((0..len).filter(|&need| need != at && rng.u8(..4) == 0).collect()),
-        2 | 3 => Some((0..at).filter(|_| rng.u8(..3) == 0).collect()),
+        1 => Some((first..len).filter(|&need| need != at && rng.u8(..4) == 0).collect()),
+        2 | 3 => Some((first..at).filter(|_| rng.u8(..3) == 0).collect()),
         _ => None,
     }
 }
 
 /// What a task directly needs while nothing is removed.
 fn needed(tasks: &[Sketch], at: usize) -> Vec<usize> {
-    tasks[at].needs.clone().unwrap_or_else(|| at.checked_sub(1).into_iter().collect())
+    let before = at.checked_sub(1).filter(|&before| tasks[before].at_end == tasks[at].at_end);
+    tasks[at].needs.clone().unwrap_or_else(|| before.into_iter().collect())
 }
 
 fn all_needed(tasks: &[Sketch], at: usize) -> Vec<usize> {
@@ -122,14 +149,18 @@ impl Draft {
         plan.deadline = deadline.map(Duration::from_millis);
         plan.start = if self.manual { Start::Manual } else { Start::Now };
         plan.output = self.output.map(|(from, default)| Payload::trusted(&taken(from, default)));
-        plan.tasks = (0..).zip(&self.tasks).map(|(at, sketch)| sketch.spec(at)).collect();
+        plan.fail_fast = self.fail_fast;
+        for (at, sketch) in (0..).zip(&self.tasks) {
+            let part = if sketch.at_end { &mut plan.finally } else { &mut plan.tasks };
+            part.push(sketch.spec(at));
+        }
         plan
     }
 }
 
 impl Sketch {
     /// What a plan says of a task, read back. Needs of nobody are left out.
-    pub(crate) fn of(spec: &TaskSpec) -> Self {
+    pub(crate) fn of(spec: &TaskSpec, at_end: bool) -> Self {
         let index = |name: &str| name.strip_prefix('t').unwrap().parse::<usize>().unwrap();
         let taken = references(&spec.input).unwrap().into_iter().filter_map(|found| {
             let Reference::Output { task, default, .. } = found.reference else { return None };
@@ -143,6 +174,8 @@ impl Sketch {
             on_lost: spec.policy.on_lost,
             max_attempts: spec.policy.retry.max_attempts,
             sleeps: spec.kind.as_str() == "sleep",
+            looks: looks_of(spec),
+            at_end,
         }
     }
 
@@ -156,6 +189,9 @@ impl Sketch {
         } else {
             Vec::new()
         };
+        let all: Vec<usize> = (0..len).collect();
+        let at_end = rng.u8(..6) == 0;
+        sketch.looks = Looks::any(rng, &all, at_end).filter(|_| rng.u8(..4) == 0);
         sketch
     }
 
@@ -165,7 +201,7 @@ impl Sketch {
             serde_json::from_str(self.spec(0).to_json().as_str()).unwrap();
         let some = fields.into_iter().filter(|(name, _)| !fixed.contains(&&**name) && rng.bool());
         let mut patch: serde_json::Map<_, _> = some.collect();
-        for left_out in ["needs", "input", "on_failure"] {
+        for left_out in ["needs", "input", "on_failure", "when"] {
             if rng.u8(..4) == 0 {
                 patch.entry(left_out).or_insert(serde_json::Value::Null);
             }
@@ -184,6 +220,7 @@ impl Sketch {
             let list = self.takes.iter().map(|&(from, default)| taken(from, default));
             spec.input = Payload::trusted(&format!("[{}]", list.collect::<Vec<_>>().join(",")));
         }
+        spec.when = self.looks.as_ref().map(|looks| Box::new(looks.condition()));
         let backoff = Backoff {
             initial: Duration::from_secs(5),
             factor: 2.0,

@@ -22,7 +22,7 @@ const fn state(name: &'static str, plan: &'static str, history: &'static str) ->
 }
 
 /// The states of a job, of tasks `a`, `b` and `c` in a chain.
-const JOBS: [State; 14] = [
+const JOBS: [State; 16] = [
     state("pending", "@manual a b c", ""),
     state("running, an attempt is alive", "a b c", "start a"),
     state("running, nothing is alive", "a*3 b c", "start a; fail a"),
@@ -32,6 +32,12 @@ const JOBS: [State; 14] = [
     state("paused", "a b c", "start a; interrupt; stopped a"),
     state("being cancelled", "a b c", "start a; cancel"),
     state("failing, past its deadline", "@in60 a b c", "start a; +60; tick"),
+    state(
+        "completing: task `z` of `finally` runs",
+        "a b c @finally z",
+        "start a; done a; start b; done b; start c; done c; start z",
+    ),
+    state("failing: task `z` of `finally` runs", "a b c @finally z", "start a; fail a; start z"),
     state("completed", "a b c", "start a; done a; start b; done b; start c; done c"),
     state("failed", "a b c", "start a; fail a"),
     state("cancelled", "a b c", "start a; cancel; stopped a"),
@@ -40,13 +46,14 @@ const JOBS: [State; 14] = [
 ];
 
 /// The commands to a job, as people and the short language of these tests say them.
-const OF_JOBS: [(&str, &str); 8] = [
+const OF_JOBS: [(&str, &str); 9] = [
     ("execute", "execute"),
     ("execute, held (`paused: true`)", "execute held"),
     ("pause", "pause"),
     ("pause, `mode: interrupt`", "interrupt"),
     ("resume", "resume"),
     ("cancel", "cancel"),
+    ("cancel, `mode: now`", "cancel now"),
     ("purge", "purge"),
     ("insert a task behind the others", "insert z"),
 ];
@@ -86,6 +93,30 @@ const OF_TASKS: [(&str, &str); 7] = [
     ("insert a task behind it", "insert z after b"),
 ];
 
+/// The states of task `z`, which is done at the end.
+const AT_END: [State; 5] = [
+    state("pending; the job is running", "a @finally z", "start a"),
+    state("running; the job is completing", "a @finally z", "start a; done a; start z"),
+    state(
+        "waiting for its next try; the job is failing",
+        "a @finally z*3",
+        "start a; fail a; start z; fail z",
+    ),
+    state(
+        "never run; the job has failed at once",
+        "a @finally z",
+        "start a; cancel now; stopped a",
+    ),
+    state("completed; the job has failed", "a @finally z", "start a; fail a; start z; done z"),
+];
+
+const AT_END_COMMANDS: [(&str, &str); 4] = [
+    ("skip", "skip z"),
+    ("remove", "remove z"),
+    ("edit its title", r#"edit z {"title":"Z"}"#),
+    ("insert a task behind it", "insert y after z"),
+];
+
 const HEAD: &str = "\
 # Commands
 
@@ -96,6 +127,9 @@ what was asked for already holds. A command that is refused changes nothing; the
 its reason are the `code` of the problem over HTTP. Events of attempts that are told to stop \
 follow when these are really over.
 
+A job is *ending* while it is being cancelled or is failing and attempts of it are stopped, and \
+while the tasks of `finally` run: of these, and of nothing else, tasks can be skipped then.
+
 Every command takes `reason`, `expected_seq` (refused with `stale` where the job has moved on) and \
 `dry_run` (answers with the events and the job behind them, and appends nothing), and keeps who \
 asked (`actor`) and the id of the request in its first event.
@@ -105,10 +139,17 @@ asked (`actor`) and the id of the request in its first event.
 /// The table that the machine is held to, in words.
 fn glance(text: &mut String) {
     text.push_str("## At a glance\n\n| command |");
-    let columns = Column::ALL.map(|column| format!("{column:?}").to_lowercase());
+    let columns = Column::ALL.map(|column| match column {
+        Column::Cancelling => "ending".to_owned(),
+        _ => format!("{column:?}").to_lowercase(),
+    });
     writeln!(text, " {} |\n| --- |{}", columns.join(" | "), " --- |".repeat(columns.len()))
         .unwrap();
-    for (name, cells) in TABLE {
+    for (name, mut cells) in TABLE {
+        if name == "skip" {
+            // Where what is done at the end has its turn.
+            cells[Column::Cancelling as usize] = Cell::Free;
+        }
         let words = cells.map(|cell| match cell {
             Cell::Acts => "yes",
             Cell::Idle => "nothing to do",
@@ -227,6 +268,11 @@ fn the_page_of_commands_is_that_of_the_machine() {
          not named it is running.\n\n",
     );
     tables(&mut text, &TASKS, &OF_TASKS, "task");
+    text.push_str(
+        "## Commands to a task of `finally`\n\nThe task is `z` behind the chain of `a`, `b` and \
+         `c`. Before its turn it is like any pending task.\n\n",
+    );
+    tables(&mut text, &AT_END, &AT_END_COMMANDS, "task");
     text.push_str(FORKS);
     forks(&mut text);
     let text = format!("{}\n", text.trim_end());

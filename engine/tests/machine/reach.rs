@@ -7,9 +7,10 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use annals_engine::job::{Command, Input, Place};
-use annals_tasks_sdk::plan::{OnFailure, OnLost};
+use annals_tasks_sdk::plan::{JobEnd, OnFailure, OnLost};
 
 use crate::dsl::id;
+use crate::looks::Looks;
 use crate::oracle::{Known, Waits};
 use crate::plans::{Draft, Sketch, name};
 use crate::small::{PLAIN, asked, drafts, ends, reported};
@@ -31,7 +32,14 @@ fn drafts_of_three() -> [Draft; 3] {
     let sleeper = Sketch { sleeps: true, ..root.clone() };
     let join = Sketch { needs: Some(vec![0, 1]), ..PLAIN };
     let beside = Sketch { needs: Some(vec![0]), ..PLAIN };
-    let draft = |tasks| Draft { tasks, output: None, manual: false, deadline: None };
+    let draft = |tasks| Draft {
+        tasks,
+        output: None,
+        manual: false,
+        deadline: None,
+        fail_fast: false,
+        exclusive: false,
+    };
     [
         draft(vec![retried, taker, PLAIN]),
         draft(vec![root, pausing, beside]),
@@ -39,10 +47,29 @@ fn drafts_of_three() -> [Draft; 3] {
     ]
 }
 
+/// One task, and one for the end, which looks at that and waits for its next try.
+fn with_end() -> Draft {
+    let last = Sketch {
+        max_attempts: 2,
+        at_end: true,
+        looks: Some(Looks::JobEnds(vec![JobEnd::Failed, JobEnd::Cancelled])),
+        ..PLAIN
+    };
+    let tasks = vec![PLAIN, last];
+    Draft { tasks, output: None, manual: true, deadline: None, fail_fast: true, exclusive: false }
+}
+
 /// One task that waits for its next try under a deadline.
 fn lone() -> Draft {
     let again = Sketch { max_attempts: 2, on_lost: OnLost::Pause, ..PLAIN };
-    Draft { tasks: vec![again], output: None, manual: true, deadline: Some(6_000) }
+    Draft {
+        tasks: vec![again],
+        output: None,
+        manual: true,
+        deadline: Some(6_000),
+        fail_fast: false,
+        exclusive: false,
+    }
 }
 
 /// What was searched.
@@ -101,17 +128,18 @@ fn shape(walk: &Walk) -> String {
         let until = waits_until(task).map(order);
         let Known { status, life, being_skipped, losses, failures, last, .. } = task;
         let (kindless, output) = (task.waits == Some(Waits::Kind), task.output.is_some());
-        let consent = task.wants_consent;
-        let waits = format!("{until:?} {kindless} {consent}");
+        let consent = (task.wants_consent, task.by_condition, task.done_at_end);
+        let waits = format!("{until:?} {kindless} {consent:?}");
         format!("{status:?} {life:?} {being_skipped} {waits} {output} {losses} {failures} {last:?}")
     };
     let tasks: Vec<String> = oracle.tasks.iter().map(of).collect();
     let (status, intent, started) = (oracle.status, oracle.intent, oracle.started);
+    let end = (oracle.ending, oracle.cut);
     let order = &oracle.order;
     // A removed task keeps what it needed, wherever others stand then.
     let needs: Vec<_> = (0..oracle.tasks.len()).map(|at| oracle.needs(at)).collect();
     let purged = oracle.purged;
-    let job = format!("{status:?} {intent:?} {started} {deadline:?} {purged}");
+    let job = format!("{status:?} {intent:?} {started} {deadline:?} {purged} {end:?}");
     format!("{job} {stops:?} {tasks:?} {order:?} {needs:?}")
 }
 
@@ -154,7 +182,7 @@ fn every_state_has_a_way_out_and_answers_as_the_table_says() {
     let drafts = match setting("ANNALS_REACH_TASKS") {
         Some(3) => drafts_of_three().to_vec(),
         Some(_) => drafts().to_vec(),
-        None => [&drafts()[..1], &[lone()]].concat(),
+        None => [&drafts()[..1], &[lone(), with_end()]].concat(),
     };
     for draft in drafts {
         let Reached { states, answers } = reach(draft);

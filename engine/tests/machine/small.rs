@@ -1,7 +1,8 @@
 //! Small scope: on jobs of two tasks everything that can be asked or reported, in every order.
 
 use annals_engine::job::{
-    Command, Effect, Input, LogSize, LossRule, Outcome, PauseMode, Report, TaskNumber, Wait,
+    CancelMode, Command, Effect, Input, LogSize, LossRule, Outcome, PauseMode, Report, TaskNumber,
+    Wait,
 };
 use annals_tasks_sdk::plan::{OnFailure, OnLost};
 use annals_tasks_sdk::{Done, Payload, TaskError, Timestamp};
@@ -20,6 +21,8 @@ pub(crate) const PLAIN: Sketch = Sketch {
     on_lost: OnLost::Rerun,
     max_attempts: 1,
     sleeps: false,
+    looks: None,
+    at_end: false,
 };
 
 /// Two tasks in a chain, with the output taken and retries; two beside each other that pause; a
@@ -32,7 +35,14 @@ pub(crate) fn drafts() -> [Draft; 4] {
     let sleeper = Sketch { sleeps: true, needs: Some(Vec::new()), ..PLAIN };
     let again = Sketch { max_attempts: 2, needs: Some(Vec::new()), on_lost: OnLost::Fail, ..PLAIN };
     let tolerant = Sketch { on_failure: OnFailure::Continue, ..PLAIN };
-    let draft = |tasks| Draft { tasks, output: None, manual: false, deadline: None };
+    let draft = |tasks| Draft {
+        tasks,
+        output: None,
+        manual: false,
+        deadline: None,
+        fail_fast: false,
+        exclusive: false,
+    };
     [
         draft(vec![retried, taker]),
         draft(vec![pausing, beside]),
@@ -56,7 +66,8 @@ pub(crate) fn asked(tasks: usize) -> Vec<Input> {
         Command::Pause { mode: PauseMode::Drain },
         Command::Pause { mode: PauseMode::Interrupt },
         Command::Resume,
-        Command::Cancel,
+        Command::CANCEL,
+        Command::Cancel { mode: CancelMode::Now },
         Command::PURGE,
         skip(None),
         Command::Skip { task: Some(id(&name(0))), output: Some(Payload::NULL), cascade: false },

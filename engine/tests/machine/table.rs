@@ -1,6 +1,6 @@
 //! Every command in every status: what the machine answers, in one table.
 
-use annals_engine::job::{Command, Intent, Job, JobStatus};
+use annals_engine::job::{CancelMode, Command, Intent, Job, JobStatus};
 
 /// Where a job stands, as the columns of the table have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +33,7 @@ impl Column {
         match (job.status(), job.intent()) {
             _ if job.purged().is_some() => Self::Purged,
             (_, Some(Intent::Pause)) => Self::Pausing,
-            (_, Some(Intent::Cancel | Intent::Fail)) => Self::Cancelling,
+            (_, Some(Intent::Cancel | Intent::Fail | Intent::Complete)) => Self::Cancelling,
             (JobStatus::Pending, None) => Self::Pending,
             (JobStatus::Running, None) => Self::Running,
             (JobStatus::Paused, None) => Self::Paused,
@@ -74,9 +74,13 @@ pub(crate) const TABLE: [(&str, [Cell; 9]); 11] = [
     ("retry", [No, Free, Free, Free, No, No, Free, Free, No]),
 ];
 
-/// The cell of a command.
-pub(crate) fn cell(command: &Command, column: Column) -> Cell {
-    TABLE[row(command)].1[column as usize]
+/// The cell of a command; `finishes` where what is done at the end has its turn.
+pub(crate) fn cell(command: &Command, column: Column, finishes: bool) -> Cell {
+    match (command, column) {
+        (Command::Cancel { mode: CancelMode::Now }, Column::Cancelling) => Free,
+        (Command::Skip { .. }, Column::Cancelling) if finishes => Free,
+        _ => TABLE[row(command)].1[column as usize],
+    }
 }
 
 /// The row of a command.
@@ -85,7 +89,7 @@ pub(crate) fn row(command: &Command) -> usize {
         Command::Execute { .. } => 0,
         Command::Pause { .. } => 1,
         Command::Resume => 2,
-        Command::Cancel => 3,
+        Command::Cancel { .. } => 3,
         Command::Purge { .. } => 4,
         Command::Skip { .. } => 5,
         Command::Remove { .. } => 6,

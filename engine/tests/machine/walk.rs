@@ -64,6 +64,7 @@ const WORDS: &[&str] = &[
     "JobResumed",
     "CancelRequested",
     "DeadlinePassed",
+    "JobEnding",
     "SkipRequested",
     "JobReopened",
     "JobCompleted",
@@ -104,6 +105,8 @@ const WORDS: &[&str] = &[
     "would_lose_order",
     "task_exists",
     "invalid_task",
+    "other_part",
+    "bad_condition",
     "nothing_to_retry",
 ];
 
@@ -271,7 +274,8 @@ impl Walk {
             Input::Command(command) => Some(command),
             Input::Report(_) => None,
         };
-        let cell = command.map(|command| cell(command, column));
+        let finishes = self.live.ending().is_some() && !self.live.is_cut_short();
+        let cell = command.map(|command| cell(command, column, finishes));
         self.seen.extend(command.map(|command| (row(command), column)));
         let told = format!("{input:?}");
         let edit = command.and_then(Edit::of);

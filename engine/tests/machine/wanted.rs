@@ -1,8 +1,11 @@
 //! Which inserts, moves and edits must be accepted.
 
-use annals_engine::job::{Command, Event, Place, Recorded, Rejection, TaskNumber, TaskStatus};
+use annals_engine::job::{
+    Command, Event, Part, Place, Recorded, Rejection, TaskNumber, TaskStatus,
+};
 use annals_tasks_sdk::plan::TaskSpec;
 
+use crate::looks::Looks;
 use crate::oracle::Oracle;
 use crate::plans::{Sketch, name};
 
@@ -38,13 +41,17 @@ impl Change {
         let Some(code) = code else { return };
         let Some(event) = self.event(oracle) else {
             let codes = ["no_such_task", "task_exists", "task_is_settled", "task_is_live"];
-            assert!(codes.contains(&code) || code == "invalid_task", "{code}");
+            assert!(
+                codes.contains(&code) || ["invalid_task", "other_part"].contains(&code),
+                "{code}"
+            );
             return;
         };
         let mut changed = oracle.clone();
         changed.rewrite(&event);
-        let fault = changed.fault(oracle);
-        assert!(fault.is_some(), "nothing speaks against {self:?}, but: {code}");
+        let fault = changed.fault(oracle, &event);
+        let why = answer.as_ref().err();
+        assert!(fault.is_some(), "nothing speaks against {self:?}, but: {code}: {why:?}");
     }
 
     /// What it would make happen; none where it names what is not there or may not be changed.
@@ -62,12 +69,17 @@ impl Change {
                 Some(Event::TaskInserted {
                     task: number(oracle.tasks.len()),
                     spec: spec.clone(),
+                    part: if oracle.place_is_at_end(place) { Part::Finally } else { Part::Tasks },
                     after: oracle.behind(place, None).ok()?.map(number),
                     needed_by: needed_by.collect::<Option<_>>()?,
                 })
             }
             Self::Move(name, place) => {
                 let at = oracle.may_change(name)?;
+                let beside = !matches!(place, Place::First | Place::Last);
+                if beside && oracle.place_is_at_end(place) != oracle.is_at_end(at) {
+                    return None;
+                }
                 let after = oracle.behind(place, Some(at)).ok()?.map(number);
                 Some(Event::TaskMoved { task: number(at), after })
             }
@@ -92,19 +104,36 @@ impl Oracle {
 
     /// Whether all tasks that a task names are there, itself included.
     fn knows(&self, spec: &TaskSpec) -> bool {
-        let sketch = Sketch::of(spec);
+        let sketch = Sketch::of(spec, false);
         let own = self.find(spec.id.as_str()).unwrap_or(self.tasks.len());
-        let named = sketch.needs.iter().flatten().chain(sketch.takes.iter().map(|(from, _)| from));
-        named.into_iter().all(|&at| at < self.tasks.len() || at == own)
+        let looks = sketch.looks.as_ref().and_then(Looks::at);
+        let takes = sketch.takes.iter().map(|(from, _)| *from);
+        let mut named = sketch.needs.iter().flatten().copied().chain(takes).chain(looks);
+        named.all(|at| at < self.tasks.len() || at == own)
+    }
+
+    /// Whether a place is among what is done at the end.
+    fn place_is_at_end(&self, place: &Place) -> bool {
+        match place {
+            Place::First | Place::Last => false,
+            Place::After(name) | Place::Before(name) => {
+                self.find(name.as_str()).is_some_and(|at| self.is_at_end(at))
+            }
+        }
     }
 
     /// The task behind which a place is, if it is behind one.
     fn behind(&self, place: &Place, but: Option<usize>) -> Result<Option<usize>, Nobody> {
         let order: Vec<usize> = self.order.iter().copied().filter(|&at| Some(at) != but).collect();
+        let at_end = but.is_some_and(|at| self.is_at_end(at));
+        let last = |most: bool| {
+            let is_of = |&&at: &&usize| self.is_at_end(at) <= most;
+            order.iter().take_while(is_of).last().copied()
+        };
         let find = |name: &str| self.find(name).filter(|&at| Some(at) != but).ok_or(Nobody);
         match place {
-            Place::First => Ok(None),
-            Place::Last => Ok(order.last().copied()),
+            Place::First => Ok(if at_end { last(false) } else { None }),
+            Place::Last => Ok(last(at_end)),
             Place::After(name) => find(name.as_str()).map(Some),
             Place::Before(name) => {
                 let at = find(name.as_str())?;

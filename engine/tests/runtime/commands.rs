@@ -25,7 +25,7 @@ async fn a_dry_run_shows_and_does_nothing() {
         let ask = Ask { dry_run: true, origin: Origin::actor("tester"), ..Ask::default() };
         within(job.command(command, ask))
     };
-    let shown = dry(Command::Cancel).await.unwrap();
+    let shown = dry(Command::CANCEL).await.unwrap();
     assert_eq!(shown.events.len(), 1);
     assert_eq!(shown.snapshot.job.seq(), before.job.seq() + 1);
     assert!(shown.snapshot.job.intent().is_some());
@@ -73,7 +73,7 @@ async fn a_command_that_is_too_large_hurts_nobody() {
     assert!(matches!(refused, Err(CommandError::TooLarge { .. })));
     let reason: std::sync::Arc<str> = "r".repeat(3 << 20).into();
     let origin = Origin { reason: Some(reason), ..Origin::default() };
-    let wordy = within(job.command(Command::Cancel, Ask { origin, ..Ask::default() })).await;
+    let wordy = within(job.command(Command::CANCEL, Ask { origin, ..Ask::default() })).await;
     assert!(matches!(wordy, Err(CommandError::TooLarge { .. })));
     cancel(&job).await;
     laws(&job).await;
@@ -102,7 +102,7 @@ async fn held_jobs_are_recovered_by_the_first_command_and_not_by_a_dry_run() {
     let seen = job.snapshot().await.unwrap().job;
     assert!(seen.is_live(), "nothing was recorded");
     let dry = Ask { dry_run: true, ..Ask::default() };
-    let shown = within(job.command(Command::Cancel, dry)).await.unwrap();
+    let shown = within(job.command(Command::CANCEL, dry)).await.unwrap();
     assert_eq!(shown.snapshot.job.status(), JobStatus::Cancelled);
     assert_eq!(job.snapshot().await.unwrap().job, seen, "a dry run records nothing");
     // What the client saw is what counts, although the loss comes first now.

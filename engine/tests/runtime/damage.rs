@@ -26,7 +26,7 @@ async fn refusal(job: &JobHandle) -> String {
         within(job.snapshot()).await.map(drop),
         within(job.ended()).await.map(drop),
         within(job.changed(0)).await.map(drop),
-        match within(job.command(Command::Cancel, Ask::default())).await {
+        match within(job.command(Command::CANCEL, Ask::default())).await {
             Err(CommandError::Job(error)) => Err(error),
             other => panic!("{other:?}"),
         },

@@ -147,7 +147,7 @@ async fn a_deadline_against_a_pause() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_against_a_cancel() {
-    let cancel = |job: &JobHandle, _: &watch::Sender<u32>, _| ask(job.clone(), Command::Cancel);
+    let cancel = |job: &JobHandle, _: &watch::Sender<u32>, _| ask(job.clone(), Command::CANCEL);
     race("deadline against cancel", cancel, |answer, ended| {
         // Of a job that fails already it is nothing to do, and one that has failed takes it.
         assert_eq!(answer, Ok(()));

@@ -185,7 +185,7 @@ async fn after_a_failed_append_nothing_is_acknowledged() {
         let mut closed = world.gate.close(&disk);
         let other = jobs[0].clone();
         let command =
-            ask(async move { other.command(Command::Cancel, Ask::default()).await }).await;
+            ask(async move { other.command(Command::CANCEL, Ask::default()).await }).await;
         within(closed.arrival()).await;
         // These wait behind it.
         let other = engine.clone();
@@ -237,7 +237,7 @@ async fn a_failed_append_is_told_to_those_who_wait_and_have_written_nothing() {
         waiting.push(ask(async move { job.ended().await.map(drop) }).await);
     }
     world.gate.fail(1, Fault::Before);
-    let failed = within(engine.job(jobs[0]).command(Command::Cancel, Ask::default())).await;
+    let failed = within(engine.job(jobs[0]).command(Command::CANCEL, Ask::default())).await;
     assert!(failed.is_err());
     for waiting in waiting {
         match within(waiting).await.unwrap() {

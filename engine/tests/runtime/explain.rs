@@ -138,7 +138,7 @@ async fn who_holds_or_ends_a_job_is_told_with_the_reason() {
     clock.advance(Duration::from_secs(90));
     let now = says(&manual, &["the job was paused by ada 1m 30s ago (the disk is changed)"]).await;
     assert_eq!(now.summary(), sentences(&now)[0]);
-    ask(&manual, Command::Cancel, "never mind").await;
+    ask(&manual, Command::CANCEL, "never mind").await;
     let now = says(&manual, &["the job was cancelled by ada 0s ago (never mind)"]).await;
     assert_eq!(verbs(&now), [["execute"]]);
     ask(&manual, Command::Execute { paused: true }, "later").await;

@@ -313,7 +313,7 @@ async fn a_fork_stands_in_line_for_the_key_of_its_origin() {
         until(&origin, |now| now.job.is_live()).await;
         let held = within(origin.explain()).await.unwrap().held_key.expect("somebody waits");
         assert_eq!((held.waiting, held.first), (1, vec![fork.id()]));
-        within(origin.command(Command::Cancel, asking(None))).await.unwrap();
+        within(origin.command(Command::CANCEL, asking(None))).await.unwrap();
         until(&fork, |now| now.job.is_live()).await;
         gate.open();
         let ended = within(fork.ended()).await.unwrap().job;

@@ -67,7 +67,7 @@ async fn of_a_hundred_equal_submissions_one_makes_a_job() {
         assert_eq!(count_of_jobs(&engine).await, 1);
         laws(&all[0].job).await;
         // A repeat is shown the job as it is now.
-        within(all[0].job.command(Command::Cancel, Ask::default())).await.unwrap();
+        within(all[0].job.command(Command::CANCEL, Ask::default())).await.unwrap();
         let again = accept(&engine, key("crowd")).await;
         assert_eq!(again.snapshot.job.status(), JobStatus::Cancelled);
         assert_eq!(engine.stats().keys, 1);
@@ -173,7 +173,7 @@ async fn another_body_is_refused_at_once_and_changes_nothing() {
         let refused = within(engine.accept(keyed(with_body(name, "other")))).await;
         assert!(matches!(refused.map(drop), Err(SubmitError::KeyReused)), "{name}");
         let asked = asking(with_body(name, "other"));
-        let refused = within(job.command(Command::Cancel, asked)).await;
+        let refused = within(job.command(Command::CANCEL, asked)).await;
         assert!(matches!(refused, Err(CommandError::KeyReused)), "{name}");
     }
     assert!(!first.is_finished());
@@ -208,13 +208,13 @@ async fn a_command_with_a_key_is_carried_out_once() {
         assert!(again.replayed && again.snapshot.job.status() == JobStatus::Running);
         // With other paths in their keys, commands on two jobs never have the same one.
         let other = engine.job(JobId::from_u128(7));
-        let refused = within(other.command(Command::Cancel, asking(key("pause")))).await;
+        let refused = within(other.command(Command::CANCEL, asking(key("pause")))).await;
         assert!(matches!(refused, Err(CommandError::KeyReused)));
         // A condition that held then need not hold now.
         let revision = again.snapshot.job.revision();
         for replayed in [false, true] {
             let asked = Ask { expected_revision: Some(revision), ..asking(key("cancel")) };
-            let cancelled = within(job.command(Command::Cancel, asked)).await.unwrap();
+            let cancelled = within(job.command(Command::CANCEL, asked)).await.unwrap();
             assert_eq!(cancelled.replayed, replayed);
         }
         within(job.ended()).await.unwrap();
@@ -252,10 +252,10 @@ async fn what_was_refused_and_what_was_for_show_leaves_the_key_free() {
     assert!(!remove(&job, asking(key("remove"))).await.unwrap());
     assert!(remove(&job, asking(key("remove"))).await.unwrap());
     // A dry run does not answer from the table either: it is decided as if it came now.
-    let shown = within(job.command(Command::Cancel, dry())).await.unwrap();
+    let shown = within(job.command(Command::CANCEL, dry())).await.unwrap();
     assert!(!shown.replayed && shown.events.len() == 1);
     let unknown = engine.job(JobId::from_u128(7));
-    let refused = within(unknown.command(Command::Cancel, asking(key("unknown")))).await;
+    let refused = within(unknown.command(Command::CANCEL, asking(key("unknown")))).await;
     assert!(matches!(refused, Err(CommandError::Job(JobError::NotFound(_)))));
     let broken = plan(r#"{"id": "a", "kind": "strange"}"#);
     let broken = Submission { plan: broken, ..keyed(key("plan")) };

@@ -30,7 +30,7 @@ async fn nothing_starts_while_it_is_unknown_what_still_runs() {
     }
     let engine = within(on(&disk, dir.path()).mode(Mode::Hold).start()).await.unwrap();
     for _ in 0..2 {
-        match within(engine.job(job).command(Command::Cancel, Ask::default())).await {
+        match within(engine.job(job).command(Command::CANCEL, Ask::default())).await {
             Err(CommandError::Job(JobError::Engine(EngineError::Leftovers(_)))) => {}
             other => panic!("{other:?}"),
         }
@@ -39,7 +39,7 @@ async fn nothing_starts_while_it_is_unknown_what_still_runs() {
     let now = within(engine.job(job).snapshot()).await.unwrap();
     assert_eq!(status_of(&now.job, "a"), "waiting");
     std::fs::remove_dir(&record).unwrap();
-    within(engine.job(job).command(Command::Cancel, Ask::default())).await.unwrap();
+    within(engine.job(job).command(Command::CANCEL, Ask::default())).await.unwrap();
     kill(engine).await;
     within(on(&disk, dir.path()).start()).await.map(drop).unwrap();
 }

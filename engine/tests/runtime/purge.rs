@@ -84,7 +84,7 @@ async fn is_gone(engine: &Engine, id: JobId, tombstone: &Tombstone) {
     ];
     let commands = [
         Command::Execute { paused: false },
-        Command::Cancel,
+        Command::CANCEL,
         Command::Resume,
         Command::Retry { task: TaskId::new("a").unwrap() },
     ];

@@ -137,7 +137,7 @@ fn cancels(round: &Round) -> bool {
 }
 
 fn is_cancelled_in_time(round: &Round) -> bool {
-    let at = round.position(|event| matches!(event, Event::CancelRequested));
+    let at = round.position(|event| matches!(event, Event::CancelRequested { .. }));
     let started = |recorded: &Recorded| matches!(recorded.event, Event::AttemptStarted { .. });
     let Some(at) = at else { return false };
     assert!(!round.history[at..].iter().any(started), "{:?}", round.history);
@@ -151,7 +151,7 @@ async fn cancel_against_completion() {
     race(
         "cancel against completion",
         tasks,
-        || Command::Cancel,
+        || Command::CANCEL,
         |round| {
             if !cancels(round) {
                 return Side::Other;
@@ -169,7 +169,7 @@ async fn cancel_against_retry() {
     race(
         "cancel against retry",
         tasks,
-        || Command::Cancel,
+        || Command::CANCEL,
         |round| {
             if round.refused(&["not_in_this_status"]) {
                 assert_eq!(outcomes(&round.job, "a"), ["failed", "completed"]);
@@ -187,7 +187,7 @@ async fn cancel_against_start() {
     race(
         "cancel against start",
         chain,
-        || Command::Cancel,
+        || Command::CANCEL,
         |round| {
             if !cancels(round) {
                 return Side::Other;
@@ -322,7 +322,7 @@ async fn cancel_against_shutdown() {
         let job = submit(&life, plan(&waits("a", round, 0, ""))).await;
         until(&job, |now| now.job.is_live()).await;
         let (id, asked, ends) = (job.id(), job.clone(), life.clone());
-        let cancel = async move { asked.command(Command::Cancel, Ask::default()).await.is_ok() };
+        let cancel = async move { asked.command(Command::CANCEL, Ask::default()).await.is_ok() };
         let shutdown = async move { within(ends.shutdown_now()).await.expect("it ends") };
         let (accepted, ()) = race.run(cancel, shutdown).await;
         drop(job);
@@ -331,7 +331,7 @@ async fn cancel_against_shutdown() {
         let life = engine(&world, &over).await;
         let job = life.job(id);
         let (ended, history) = settle(&job).await;
-        let asked = history.iter().any(|one| matches!(one.event, Event::CancelRequested));
+        let asked = history.iter().any(|one| matches!(one.event, Event::CancelRequested { .. }));
         // What was accepted has happened; what has no answer may have.
         assert!(asked || !accepted, "{history:?}");
         let end = if asked { JobStatus::Cancelled } else { JobStatus::Completed };

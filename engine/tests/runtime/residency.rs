@@ -147,7 +147,7 @@ async fn many_who_ask_at_once_have_a_job_read_once() {
             let asked = (0..300).map(|n| match n % 3 {
                 0 => ask_for_snapshot(&job),
                 1 => ask_for_change(&job),
-                _ => ask_to(&job, Command::Cancel, Some(99)),
+                _ => ask_to(&job, Command::CANCEL, Some(99)),
             });
             let asked: Vec<Asked> = asked.collect();
             within(reads.until_held(1)).await;
@@ -312,7 +312,7 @@ async fn an_engine_that_ends_waits_for_no_read_and_says_so() {
             if fails {
                 quiet.world.gate.fail(1, Fault::Before);
                 let other = engine.job(quiet.parked);
-                let failed = other.command(Command::Cancel, Ask::default());
+                let failed = other.command(Command::CANCEL, Ask::default());
                 assert!(within(failed).await.is_err());
             } else {
                 within(engine.shutdown()).await.unwrap();
@@ -342,7 +342,7 @@ async fn after_the_end_of_an_engine_nothing_is_answered_that_it_still_knows() {
         if fails {
             quiet.world.gate.fail(1, Fault::After);
             let other = engine.job(quiet.parked);
-            let failed = other.command(Command::Cancel, Ask::default());
+            let failed = other.command(Command::CANCEL, Ask::default());
             assert!(within(failed).await.is_err());
         } else {
             within(engine.shutdown()).await.unwrap();

@@ -264,7 +264,7 @@ async fn a_handle_on_an_engine_that_has_stopped_says_so() {
     assert!(stopped(&within(job.ended()).await.unwrap_err()));
     assert!(stopped(&within(job.changed(0)).await.unwrap_err()));
     assert!(stopped(&within(job.history(0, 9)).await.unwrap_err()));
-    match within(job.command(Command::Cancel, Ask::default())).await {
+    match within(job.command(Command::CANCEL, Ask::default())).await {
         Err(CommandError::Job(error)) => assert!(stopped(&error)),
         other => panic!("{other:?}"),
     }
@@ -292,7 +292,7 @@ async fn what_was_accepted_during_a_shutdown_holds() {
                     match engine.submit_plan(submission).await {
                         Ok(job) => {
                             accepted.push(job.id());
-                            match job.command(Command::Cancel, Ask::default()).await {
+                            match job.command(Command::CANCEL, Ask::default()).await {
                                 Ok(_) | Err(CommandError::Rejected(_)) => {}
                                 Err(CommandError::Job(JobError::Engine(EngineError::Stopped))) => {
                                     return accepted;

@@ -416,7 +416,7 @@ async fn a_job_that_ends_gives_no_slot_away_twice() {
     for n in 0..200_u32 {
         let job = submit(&engine, plan(r#"{"id": "a", "kind": "any", "input": 0}"#)).await;
         let command = match n % 3 {
-            0 => Command::Cancel,
+            0 => Command::CANCEL,
             1 => Command::Pause { mode: PauseMode::Interrupt },
             _ => Command::Resume,
         };

@@ -314,7 +314,7 @@ async fn the_order_of_events_decides_between_a_cancel_and_an_end() {
         for _ in 0..round % 7 {
             tokio::task::yield_now().await;
         }
-        let cancelled = job.command(Command::Cancel, Ask::default()).await;
+        let cancelled = job.command(Command::CANCEL, Ask::default()).await;
         let end = ended(&job).await;
         match cancelled {
             Ok(_) => assert_eq!(end.status(), JobStatus::Cancelled),
@@ -385,7 +385,7 @@ async fn what_waits_in_a_queue_is_cancelled_at_once() {
     until(&first, |now| now.job.is_live()).await;
     let queued = submit(&engine, plan(r#"{"id": "a", "kind": "wait"}"#)).await;
     let ask = Ask { origin: Origin::actor("tester"), ..Ask::default() };
-    let answer = within(queued.command(Command::Cancel, ask)).await.unwrap();
+    let answer = within(queued.command(Command::CANCEL, ask)).await.unwrap();
     assert_eq!(answer.snapshot.job.status(), JobStatus::Cancelled);
     gate.open();
     assert_eq!(ended(&first).await.status(), JobStatus::Completed);

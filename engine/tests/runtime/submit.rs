@@ -43,7 +43,7 @@ async fn a_command_is_refused_when_another_one_was_faster_and_not_for_what_tasks
     let job = submit(&engine, plan_of(text)).await;
     let at = |revision| Ask { expected_revision: Some(revision), ..Ask::default() };
     execute(&job).await;
-    match within(job.command(Command::Cancel, at(1))).await {
+    match within(job.command(Command::CANCEL, at(1))).await {
         Err(CommandError::StaleRevision { expected: 1, found: 2 }) => {}
         other => panic!("{other:?}"),
     }
@@ -51,7 +51,7 @@ async fn a_command_is_refused_when_another_one_was_faster_and_not_for_what_tasks
     until(&job, |now| now.job.counts().completed > 0).await;
     let both = Ask { expected_seq: Some(2), ..at(2) };
     assert!(matches!(
-        within(job.command(Command::Cancel, both)).await,
+        within(job.command(Command::CANCEL, both)).await,
         Err(CommandError::Stale { expected: 2, .. })
     ));
     let answer = within(job.command(Command::Execute { paused: false }, at(2))).await.unwrap();
@@ -87,7 +87,7 @@ async fn what_an_attempt_says_is_counted() {
         updates().await
     };
     assert_eq!(within(reach(3)).await, 3);
-    within(job.command(Command::Cancel, Ask::default())).await.unwrap();
+    within(job.command(Command::CANCEL, Ask::default())).await.unwrap();
     assert_eq!(within(reach(4)).await, 4, "that it was told to stop is shown, too");
     go.open();
     within(job.ended()).await.unwrap();

@@ -110,7 +110,7 @@ async fn a_workflow_that_gives_nothing_says_why() {
         }
         other => panic!("{other:?}"),
     }
-    within(job.command(Command::Cancel, Ask::default())).await.unwrap();
+    within(job.command(Command::CANCEL, Ask::default())).await.unwrap();
     assert!(matches!(within(job.output()).await, Err(OutputError::Cancelled)));
     // By name, with an input that does not fit.
     let odd = Payload::of(&7).unwrap();

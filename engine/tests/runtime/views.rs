@@ -190,7 +190,7 @@ async fn ended_jobs_answer_and_unknown_ones_are_not_found() {
             assert!(matches!(within(nobody.ended()).await, Err(JobError::NotFound(_))));
             assert!(matches!(within(nobody.changed(0)).await, Err(JobError::NotFound(_))));
             assert!(matches!(within(nobody.history(0, 1)).await, Err(JobError::NotFound(_))));
-            let refused = within(nobody.command(Command::Cancel, Ask::default())).await;
+            let refused = within(nobody.command(Command::CANCEL, Ask::default())).await;
             assert!(matches!(refused, Err(CommandError::Job(JobError::NotFound(_)))));
             kill(engine).await;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use annals_engine::job::{Event, Job, Recorded, Tombstone};
+use annals_engine::job::{Event, Job, Part, Recorded, Task, TaskNumber, Tombstone};
 use annals_engine::log::JobRow;
 use annals_engine::runtime::{
     Accepted, Answer, CommandError, ForkError, Forked, LogPage, Logged, SubmitError,
@@ -27,6 +27,8 @@ pub(crate) struct Heard {
     pub(crate) seen: BTreeMap<JobId, u64>,
     /// Behind which event nothing of a job may begin that had been decided before it.
     stopped: BTreeMap<JobId, u64>,
+    /// The same of cancels after which nothing is done at the end.
+    cut: BTreeMap<JobId, u64>,
     /// How often which command was answered in which status.
     pub(crate) cells: BTreeMap<(usize, Column), u64>,
 }
@@ -60,7 +62,8 @@ impl Heard {
                 Ok(Forked::Accepted(accepted)) => self.accepted(request, *key, &accepted, around),
                 Err(ForkError::Edit { .. }) => {}
                 Err(ForkError::Command(CommandError::Rejected(rejection))) => {
-                    let codes = ["task_is_settled", "output_is_missing", "would_lose_order"];
+                    let of_plan = ["task_is_settled", "other_part"];
+                    let codes = [&of_plan[..], &["output_is_missing", "would_lose_order"]].concat();
                     assert!(codes.contains(&rejection.code), "{request:?}: {rejection}");
                 }
                 Err(ForkError::Command(CommandError::KeyReused)) => self.is_reused(*key),
@@ -234,15 +237,19 @@ impl Heard {
         };
         let column = Column::of(&before);
         let command = wish.command();
-        match cell(&command, column) {
+        let finishes = before.ending().is_some() && !before.is_cut_short();
+        match cell(&command, column, finishes) {
             Cell::Acts => assert!(!answer.events.is_empty(), "{command:?} while {column:?}"),
             Cell::Idle => assert!(answer.events.is_empty(), "{command:?} while {column:?}"),
             Cell::Free => {}
             Cell::No => panic!("{command:?} was accepted while {column:?}"),
         }
         *self.cells.entry((row(&command), column)).or_default() += 1;
-        if let (Wish::Cancel, Some(last)) = (wish, answer.events.last()) {
+        if let (Wish::Cancel { now }, Some(last)) = (wish, answer.events.last()) {
             self.stopped.insert(id, last.seq);
+            if now {
+                self.cut.insert(id, last.seq);
+            }
         }
     }
 
@@ -253,7 +260,7 @@ impl Heard {
         let command = wish.command();
         let columns = Column::ALL.into_iter();
         if code == "not_in_this_status" {
-            let some = columns.clone().any(|column| cell(&command, column) == Cell::No);
+            let some = columns.clone().any(|column| cell(&command, column, false) == Cell::No);
             assert!(some, "{command:?} is refused in no status");
         }
         let column = Column::of(job);
@@ -264,7 +271,11 @@ impl Heard {
     pub(crate) fn check_call(&self, call: &Call, witness: &Witness) {
         let (job, ..) = call.attempt;
         let start = witness.jobs[&job].start_of(call.attempt);
-        let stopped = self.stopped.get(&job).copied();
+        let known = &witness.jobs[&job].job;
+        let part = known.task(TaskNumber(call.attempt.1)).map(Task::part);
+        // What is done at the end is done after a cancel, too, unless that cuts it short.
+        let stops = if part == Some(Part::Finally) { &self.cut } else { &self.stopped };
+        let stopped = stops.get(&job).copied();
         assert!(start > stopped, "{:?} begins after its cancel was acknowledged", call.attempt);
         assert!(!call.told_to_stop, "{:?} begins after it was told to stop", call.attempt);
     }

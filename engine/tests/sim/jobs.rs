@@ -31,7 +31,9 @@ pub(crate) fn make(rng: &mut Rng, number: usize, late: u8) -> Made {
     plan.name = format!("d{number}").into();
     // Some stand in each other's way; the choice leaves the random numbers to the rest.
     plan.exclusive = [Some("host"), None, Some("host"), None, None][number % 5].map(Into::into);
-    for (spec, sketch) in plan.tasks.iter_mut().zip(&draft.tasks) {
+    draft.exclusive = plan.exclusive.is_some();
+    let all = plan.tasks.iter_mut().chain(&mut plan.finally);
+    for (spec, sketch) in all.zip(&draft.tasks) {
         if sketch.sleeps {
             let millis = rng.u64(..SLEEP_MAX);
             spec.input = Payload::trusted(&format!(r#"{{"for": "{millis}ms"}}"#));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use annals_engine::job::{Job, Task, TaskStatus, Waiting};
+use annals_engine::job::{Job, Part, Task, TaskNumber, TaskStatus, Waiting};
 use annals_tasks_sdk::{JobId, Timestamp};
 
 use crate::tasks::WORK_MAX;
@@ -40,7 +40,9 @@ impl World {
         let work = i64::try_from(WORK_MAX).expect("small");
         let jobs = || self.witness.going().map(|(id, known)| (*id, &known.job));
         // Who queues for slots waits for those before it.
-        let tasks: i64 = jobs().map(|(_, job)| i64::from(job.unsettled())).sum();
+        let open = |(_, task): &(TaskNumber, &Task)| !task.is_settled();
+        let open = jobs().map(|(_, job)| job.tasks().filter(open).count()).sum::<usize>();
+        let tasks = i64::try_from(open).expect("few");
         let alive = jobs().flat_map(|(_, job)| job.tasks());
         let alive = alive.filter(|(_, task)| task.live_attempt().is_some()).count();
         let queue = tasks * work + i64::try_from(alive).expect("few") * LIVE_MAX;
@@ -63,22 +65,30 @@ impl World {
     /// What a job whose deadline passes then may take until nothing of it is alive.
     fn deadline_of(&self, job: &Job, at: Timestamp) -> i64 {
         let alive = i64::try_from(job.live().count()).expect("few");
-        self.clock.until(at.max(job.time())).max(0) + (alive + 1) * LIVE_MAX
+        let finally = job.tasks().filter(|(_, task)| task.part() == Part::Finally);
+        let finally = finally.map(|(_, task)| LIVE_MAX + self.rest_of_task(task)).sum::<i64>();
+        self.clock.until(at.max(job.time())).max(0) + (alive + 1) * LIVE_MAX + finally
     }
 
-    /// What is left of the waits of a job.
-    fn rest_of(&self, job: &Job) -> i64 {
-        let rest = |task: &Task| match task.waiting() {
+    fn rest_of_task(&self, task: &Task) -> i64 {
+        match task.waiting() {
             Some(Waiting::Retry { until } | Waiting::Timer { until }) => {
                 self.clock.until(until).max(0) + retries(task)
             }
             _ if task.live_attempt().is_some() => LIVE_MAX + retries(task).max(BACKOFF_MAX),
             _ if task.spec.kind.as_str() == "sleep" => SLEEP_MAX,
             _ => retries(task),
-        };
+        }
+    }
+
+    /// What is left of the waits of a job.
+    fn rest_of(&self, job: &Job) -> i64 {
         let open = |task: &Task| !task.is_settled() && task.status() != TaskStatus::Removed;
-        let rest: i64 =
-            job.tasks().filter(|(_, task)| open(task)).map(|(_, task)| rest(task)).sum();
+        let rest: i64 = job
+            .tasks()
+            .filter(|(_, task)| open(task))
+            .map(|(_, task)| self.rest_of_task(task))
+            .sum();
         // Where the clock was set back, the job goes by its own time, which never is.
         rest + self.clock.until(job.time()).max(0)
     }

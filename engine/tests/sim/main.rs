@@ -65,6 +65,10 @@ mod known;
 mod levels;
 mod life;
 mod limits;
+#[path = "../machine/lives.rs"]
+mod lives;
+#[path = "../machine/looks.rs"]
+mod looks;
 #[path = "../machine/oracle.rs"]
 mod oracle;
 #[path = "../machine/plans.rs"]

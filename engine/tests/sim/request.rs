@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use annals_engine::job::{Command, ForkFrom, IdempotencyKey, Origin, PauseMode, Tombstone};
+use annals_engine::job::{
+    CancelMode, Command, ForkFrom, IdempotencyKey, Origin, PauseMode, Tombstone,
+};
 use annals_engine::log::{JobRow, PageLimit, Position};
 use annals_engine::runtime::{
     Accepted, Answer, CommandError, EngineError, Fork, ForkError, Forked, JobError, LogPage,
@@ -86,7 +88,9 @@ pub(crate) enum Wish {
         interrupt: bool,
     },
     Resume,
-    Cancel,
+    Cancel {
+        now: bool,
+    },
     Skip {
         task: Option<usize>,
         output: bool,
@@ -125,7 +129,7 @@ impl Wish {
             2 => Self::Pause { interrupt: false },
             3 => Self::Pause { interrupt: true },
             4..7 => Self::Resume,
-            7 | 8 => Self::Cancel,
+            7 | 8 => Self::Cancel { now: rng.u8(..4) == 0 },
             9..12 => {
                 let task = (rng.u8(..3) > 0).then_some(task);
                 Self::Skip { task, output: rng.bool(), cascade }
@@ -156,7 +160,8 @@ impl Wish {
             Self::Pause { interrupt: false } => Command::Pause { mode: PauseMode::Drain },
             Self::Pause { interrupt: true } => Command::Pause { mode: PauseMode::Interrupt },
             Self::Resume => Command::Resume,
-            Self::Cancel => Command::Cancel,
+            Self::Cancel { now: false } => Command::CANCEL,
+            Self::Cancel { now: true } => Command::Cancel { mode: CancelMode::Now },
             Self::Skip { task, output, cascade } => {
                 let task = task.map(|at| id(&name(at)));
                 let output = output.then(|| Payload::trusted("7"));

@@ -105,7 +105,7 @@ fn a_task_does_not_begin_after_its_cancel_was_acknowledged() {
     let job = stage.answer(&asked).expect("it is accepted");
     assert_eq!(stage.crowd.attempts(), 1);
     let asking = job.clone();
-    let asked = stage.ask(async move { asking.command(Command::Cancel, Ask::default()).await });
+    let asked = stage.ask(async move { asking.command(Command::CANCEL, Ask::default()).await });
     stage.turn_and_commit();
     stage.answer(&asked).expect("it is cancelled");
     for member in stage.crowd.ready() {
@@ -188,7 +188,7 @@ fn a_job_that_is_opened_again_in_the_turn_of_its_cancel_stands_in_line_once() {
         if number == 1 {
             stage.clock.pass(10);
             let (cancelling, executing) = (jobs[1].clone(), jobs[1].clone());
-            let cancel = async move { cancelling.command(Command::Cancel, Ask::default()).await };
+            let cancel = async move { cancelling.command(Command::CANCEL, Ask::default()).await };
             let execute = Command::Execute { paused: false };
             let execute = async move { executing.command(execute, Ask::default()).await };
             let (cancelled, executed) = (stage.ask(cancel), stage.ask(execute));

@@ -298,7 +298,14 @@ impl Handler for Work {
         let deed = if calm { Deed::Steps(1, WORK_MAX) } else { Deed::any(&mut rng) };
         self.act(&cx, deed).await?;
         let AttemptId { job, number, attempt, .. } = *cx.attempt();
-        let output = Payload::trusted(&format!("[{number},{attempt},{}]", rng.u32(..)));
+        // Conditions look at some of them.
+        let output = match rng.u8(..8) {
+            0 | 1 => "true".to_owned(),
+            2 => "false".to_owned(),
+            3 => rng.u8(..3).to_string(),
+            _ => format!("[{number},{attempt},{}]", rng.u32(..)),
+        };
+        let output = Payload::trusted(&output);
         self.ledger.book().gave.insert((job, number, attempt), output.clone());
         Ok(Done { output, exit: Exit::default() })
     }

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use annals_engine::job::{Event, Failure, IdempotencyKey, Job, JobStatus, Recorded, Tombstone};
+use annals_engine::job::{
+    Event, Failure, IdempotencyKey, Job, JobStatus, Part, Recorded, TaskNumber, Tombstone,
+};
 use annals_engine::log::{LogReader, Position, ReadRow};
 use annals_tasks_sdk::JobId;
 
@@ -55,6 +57,11 @@ impl Known {
         }
         assert_eq!(job.seq(), seq, "the log does not go that far");
         job
+    }
+
+    /// Whether a task is done at the end of each run, and begins anew for each.
+    fn is_at_end(&self, task: u32) -> bool {
+        self.job.task(TaskNumber(task)).is_some_and(|task| task.part() == Part::Finally)
     }
 
     /// The seq of the event that says that an attempt starts.
@@ -213,12 +220,15 @@ impl Witness {
     pub(crate) fn check_call(&self, call: &Call) {
         let (id, task, attempt) = call.attempt;
         let known = self.jobs.get(&id).expect("a task of a job runs that is not durable");
+        let at_end = known.is_at_end(task);
         let start = known.start_of(call.attempt);
         let start = start.unwrap_or_else(|| panic!("{task}#{attempt} of {id} runs unrecorded"));
         let saved = known.history.iter().take_while(|event| event.seq < start);
         let saved = saved.fold(None, |last, event| match &event.event {
             Event::CheckpointSaved { task: of, value, .. } if of.0 == task => Some(*value),
             Event::TaskEdited { task: of, reset: true, .. } if of.0 == task => None,
+            // What is done at the end begins anew for each.
+            Event::JobReopened { .. } if at_end => None,
             _ => last,
         });
         let restored = call.restored.as_ref();
@@ -249,6 +259,7 @@ impl Witness {
         let before = known.history.iter().take_while(|event| event.seq < start);
         let before = before.fold(None, |last, event| match &event.event {
             Event::TaskEdited { task: of, reset: true, .. } if of.0 == task => None,
+            Event::JobReopened { .. } if known.is_at_end(task) => None,
             _ => recorded(event).or(last),
         });
         assert_eq!(before, None, "step {} of {task}#{attempt} of {id} runs again", step.name);

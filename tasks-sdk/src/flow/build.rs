@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::input::{Node, Source, Template};
+use super::when::When;
 use super::{Payload, PayloadError};
 use crate::plan::fault::Faults;
 use crate::plan::{Plan, Policy, PolicyFields, TaskSpec, references};
@@ -14,6 +15,7 @@ use crate::{KindName, TaskId};
 pub(super) struct Draft {
     pub(super) tasks: Vec<Said>,
     pub(super) deadline: Option<Duration>,
+    pub(super) fail_fast: bool,
     values: Vec<Result<Payload, PayloadError>>,
 }
 
@@ -25,11 +27,20 @@ pub(super) struct Said {
     input: Template,
     pub(super) after: Vec<Source>,
     pub(super) at_once: bool,
+    pub(super) when: Option<When>,
+    pub(super) part: Part,
     pub(super) policy: PolicyFields,
 }
 
+/// Where in a plan a task stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Tasks,
+    Finally,
+}
+
 impl Draft {
-    pub(super) fn add(&mut self, kind: &'static str, input: Template) -> usize {
+    pub(super) fn add(&mut self, kind: &'static str, input: Template, part: Part) -> usize {
         self.tasks.push(Said {
             kind,
             id: kind.into(),
@@ -37,6 +48,8 @@ impl Draft {
             input,
             after: Vec::new(),
             at_once: false,
+            when: None,
+            part,
             policy: PolicyFields::default(),
         });
         self.tasks.len() - 1
@@ -58,23 +71,44 @@ impl Draft {
         let mut plan = Plan::new(name);
         plan.input = input;
         plan.deadline = self.deadline;
+        plan.fail_fast = self.fail_fast;
         self.ids_differ(faults);
         for (index, said) in self.tasks.iter().enumerate() {
-            let pointer = format!("/tasks/{index}");
+            let pointer = self.place(index);
             let mut fail = |field, detail| faults.add(format!("{pointer}/{field}"), detail);
             let id = TaskId::new(&said.id).map_err(|error| fail("id", error.to_string()));
             let kind = KindName::new(said.kind).map_err(|error| fail("kind", error.to_string()));
             let input = self.write(&said.input).map_err(|error| fail("input", error));
-            let (Ok(id), Ok(kind), Ok(input)) = (id, kind, input) else { continue };
-            let needs = self.needs(said);
+            let when = said.when.as_ref().map(|when| when.condition(|task| self.id(task)));
+            let when = when.transpose().map_err(|error| fail("when", error));
+            let (Ok(id), Ok(kind), Ok(input), Ok(when)) = (id, kind, input, when) else { continue };
+            let (needs, when) = (self.needs(said), when.map(Box::new));
             let (title, policy) = (said.title.clone(), Policy::new(said.policy.clone()));
-            plan.tasks.push(TaskSpec { id, title, kind, input, needs, policy });
+            let spec = TaskSpec { id, title, kind, input, needs, when, policy };
+            match said.part {
+                Part::Tasks => plan.tasks.push(spec),
+                Part::Finally => plan.finally.push(spec),
+            }
         }
         match self.write(&Template(Node::Wire(end))) {
             Ok(output) => plan.output = Some(output),
             Err(detail) => faults.add("/output", detail),
         }
         plan
+    }
+
+    /// Where a task stands in the plan.
+    fn place(&self, index: usize) -> String {
+        let part = self.tasks[index].part;
+        let before = self.tasks[..index].iter().filter(|said| said.part == part).count();
+        match part {
+            Part::Tasks => format!("/tasks/{before}"),
+            Part::Finally => format!("/finally/{before}"),
+        }
+    }
+
+    fn id(&self, index: usize) -> Option<TaskId> {
+        TaskId::new(&self.tasks.get(index)?.id).ok()
     }
 
     /// The second use of an id names both tasks and the way out.
@@ -93,7 +127,7 @@ impl Draft {
                 index + 1,
                 said.id
             );
-            faults.add(format!("/tasks/{index}/id"), detail);
+            faults.add(self.place(index) + "/id", detail);
         }
     }
 
@@ -101,18 +135,22 @@ impl Draft {
     fn needs(&self, said: &Said) -> Option<Box<[TaskId]>> {
         let mut sources = BTreeSet::new();
         collect_tasks(&said.input, &mut sources);
-        for source in &said.after {
-            if let Source::Task(task) = source {
-                sources.insert(*task);
+        let looked_at = said.when.as_ref().and_then(When::source);
+        for source in said.after.iter().copied().chain(looked_at) {
+            if let Source::Task(task) | Source::Optional(task) = source {
+                sources.insert(task);
             }
+        }
+        // What is done at the end waits for nothing of the work, which is over.
+        if said.part == Part::Finally {
+            let is_there = |task: &usize| self.tasks.get(*task).map(|said| said.part);
+            sources.retain(|task| is_there(task) == Some(Part::Finally));
         }
         if sources.is_empty() && said.after.is_empty() && !said.at_once {
             return None;
         }
         // An id that is none is a fault of its own.
-        let ids =
-            sources.into_iter().filter_map(|task| TaskId::new(&self.tasks.get(task)?.id).ok());
-        Some(ids.collect())
+        Some(sources.into_iter().filter_map(|task| self.id(task)).collect())
     }
 
     fn write(&self, template: &Template) -> Result<Payload, String> {
@@ -127,6 +165,10 @@ impl Draft {
             Node::Wire(Source::Task(task)) => {
                 let task = self.tasks.get(*task).ok_or("this wire is of another flow")?;
                 text.extend([r#"{"$output":""#, &task.id, r#""}"#]);
+            }
+            Node::Wire(Source::Optional(task)) => {
+                let task = self.tasks.get(*task).ok_or("this wire is of another flow")?;
+                text.extend([r#"{"$output":""#, &task.id, r#"","default":null}"#]);
             }
             Node::Wire(Source::Value(value)) => {
                 let value = self.values.get(*value).ok_or("this wire is of another flow")?;
@@ -161,7 +203,7 @@ fn write_value(value: &Result<Payload, PayloadError>, text: &mut String) -> Resu
 
 fn collect_tasks(template: &Template, tasks: &mut BTreeSet<usize>) {
     match &template.0 {
-        Node::Wire(Source::Task(task)) => {
+        Node::Wire(Source::Task(task) | Source::Optional(task)) => {
             tasks.insert(*task);
         }
         Node::Wire(Source::Job | Source::Value(_)) | Node::Value(_) => {}

@@ -11,6 +11,8 @@ pub(super) enum Source {
     Job,
     /// The task that was added at this position.
     Task(usize),
+    /// The task that was added at this position, or nothing where that gives nothing.
+    Optional(usize),
     /// The value that was given at this position.
     Value(usize),
 }

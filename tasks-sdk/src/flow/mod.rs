@@ -59,6 +59,7 @@
 mod build;
 mod input;
 mod step;
+mod when;
 mod workflow;
 
 use std::cell::RefCell;
@@ -68,7 +69,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::{Payload, PayloadError, TaskKind};
-use build::Draft;
+use build::{Draft, Part};
 use input::Source;
 
 pub use input::{Edge, Input, Value};
@@ -86,9 +87,47 @@ impl Flow {
     /// where there are none, the task added before it, or nothing with [`Step::at_once`]. Its id
     /// is the name of its kind; a second use of a kind has a [`Step::id`] of its own.
     pub fn task<I, O>(&self, kind: TaskKind<I, O>, input: impl Input<I>) -> Step<'_, O> {
+        self.add(kind, input, Part::Tasks)
+    }
+
+    /// Adds a task that runs at the end of each run of the job, however it ends: behind those added
+    /// so, when nothing else of the job is alive. What becomes of it changes nothing of that end.
+    ///
+    /// It may look at that end ([`Step::when_job_ends`]), and take what other tasks gave, where
+    /// they gave something ([`Step::optional`]).
+    ///
+    /// ```
+    /// use annals_tasks_sdk::plan::JobEnd;
+    /// use annals_tasks_sdk::{Payload, flow, prelude::*};
+    ///
+    /// const COPY: TaskKind<String, u64> = TaskKind::new("copy");
+    /// const ALERT: TaskKind<(String, Option<u64>), ()> = TaskKind::new("alert");
+    /// const BACKUP: Workflow<String, u64> = Workflow::new("backup");
+    ///
+    /// fn backup(flow: &Flow, host: Wire<String>) -> Wire<u64> {
+    ///     let bytes = flow.task(COPY, host);
+    ///     flow.finally(ALERT, (host, bytes.optional())).when_job_ends(&[JobEnd::Failed]);
+    ///     bytes.wire()
+    /// }
+    ///
+    /// let plan = flow::build_plan(BACKUP, backup, Payload::of(&"web-42")?)?;
+    /// assert_eq!(plan.finally[0].id.as_str(), "alert");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn finally<I, O>(&self, kind: TaskKind<I, O>, input: impl Input<I>) -> Step<'_, O> {
+        self.add(kind, input, Part::Finally)
+    }
+
+    fn add<I, O>(&self, kind: TaskKind<I, O>, input: impl Input<I>, part: Part) -> Step<'_, O> {
         let template = input.template(self);
-        let index = self.0.borrow_mut().add(kind.name(), template);
+        let index = self.0.borrow_mut().add(kind.name(), template, part);
         Step { flow: self, index, types: PhantomData }
+    }
+
+    /// The first failure that fails the job stops what runs, and nothing more is started.
+    pub fn fail_fast(&self) -> &Self {
+        self.0.borrow_mut().fail_fast = true;
+        self
     }
 
     /// How long a run of the job may take; time in which the job is paused does not count. When it

@@ -56,6 +56,12 @@ impl<T> Step<'_, T> {
         Wire { source: Source::Task(self.index), types: PhantomData }
     }
 
+    /// The wire of its output where it may give none: because of a condition, of a failure that the
+    /// plan goes on with, or of an operator who skipped it. Then it carries `None`.
+    pub fn optional(self) -> Wire<Option<T>> {
+        Wire { source: Source::Optional(self.index), types: PhantomData }
+    }
+
     /// Names the task in its job; its id is the name of its kind otherwise.
     pub fn id(self, id: &str) -> Self {
         self.flow.0.borrow_mut().tasks[self.index].id = id.into();

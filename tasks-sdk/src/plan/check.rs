@@ -8,7 +8,7 @@ use super::fault::Faults;
 use super::order::Order;
 use super::read::Unread;
 use super::words::{self, NAME_CHARS_MAX};
-use super::{Backoff, Limits, Plan, PolicyFields, Retry, TaskSpec};
+use super::{Backoff, Limits, OnFailure, OnLost, Plan, PolicyFields, Retry, TaskSpec, condition};
 use crate::duration::DURATION_MAX;
 use crate::near::hint;
 use crate::{Payload, json};
@@ -43,18 +43,64 @@ pub(super) fn plan(plan: &Plan, unread: &Unread, limits: &Limits, faults: &mut F
     if plan.tasks.is_empty() {
         faults.add("/tasks", "a plan needs at least one task");
     }
-    if let Some(detail) = too_many(plan.tasks.len(), limits) {
-        return faults.add("/tasks", detail);
+    let all = All::of(plan);
+    if let Some(detail) = too_many(all.tasks.len(), limits) {
+        let place = if plan.tasks.len() > limits.tasks { "/tasks" } else { "/finally" };
+        return faults.add(place, detail);
     }
-    for (index, task) in plan.tasks.iter().enumerate() {
+    for (index, task) in all.tasks.iter().enumerate() {
         if faults.is_full() {
             return;
         }
-        alone(task, || format!("/tasks/{index}"), limits, faults);
+        alone(task, || all.place(index), limits, faults);
+        if all.is_of_finally(index) {
+            of_finally(task, &all.place(index), faults);
+        }
     }
-    let ids = Ids::of(plan, unread, faults);
-    let order = Order::of(plan, unread, &ids, faults);
-    data(plan, unread, &ids, &order, faults);
+    let ids = Ids::of(&all, unread, faults);
+    let order = Order::of(&all, unread, &ids, faults);
+    data(plan, &all, unread, &ids, &order, faults);
+}
+
+/// All tasks of a plan by their positions: those of `finally` stand behind the others.
+pub(super) struct All<'a> {
+    pub(super) tasks: Vec<&'a TaskSpec>,
+    /// The position of the first task of `finally`.
+    finally: usize,
+}
+
+impl<'a> All<'a> {
+    fn of(plan: &'a Plan) -> Self {
+        Self { tasks: plan.all_tasks().collect(), finally: plan.tasks.len() }
+    }
+
+    pub(super) fn is_of_finally(&self, position: usize) -> bool {
+        position >= self.finally
+    }
+
+    /// The position of the task before one, in its part of the plan.
+    pub(super) fn before(&self, position: usize) -> Option<usize> {
+        position.checked_sub(1).filter(|_| position != self.finally)
+    }
+
+    /// JSON Pointer of a task in the plan.
+    pub(super) fn place(&self, position: usize) -> String {
+        match position.checked_sub(self.finally) {
+            Some(index) => format!("/finally/{index}"),
+            None => format!("/tasks/{position}"),
+        }
+    }
+}
+
+/// What a task of `finally` must be besides: the end of its job is decided, so nothing holds it.
+pub(super) fn of_finally(task: &TaskSpec, place: &str, faults: &mut Faults) {
+    let detail = "a task of `finally` cannot pause its job, whose end is decided";
+    if task.policy.on_failure == OnFailure::Pause {
+        faults.add(format!("{place}/on_failure"), detail);
+    }
+    if task.policy.on_lost == OnLost::Pause {
+        faults.add(format!("{place}/on_lost"), detail);
+    }
 }
 
 /// What a task must be whatever is around it.
@@ -65,6 +111,9 @@ pub(super) fn alone(
     faults: &mut Faults,
 ) {
     payload(&task.input, || place() + "/input", "the input", limits, faults);
+    if let Some(condition) = &task.when {
+        condition::check(condition, &(place() + "/when"), faults);
+    }
     if !task.policy.is_default() {
         policy(&task.policy, &place(), faults);
     }
@@ -74,17 +123,18 @@ pub(super) fn alone(
 pub(super) struct Ids<'a>(HashMap<&'a str, usize>);
 
 impl<'a> Ids<'a> {
-    fn of(plan: &'a Plan, unread: &Unread, faults: &mut Faults) -> Self {
+    fn of(all: &All<'a>, unread: &Unread, faults: &mut Faults) -> Self {
         let unread: HashSet<usize> = unread.ids.iter().copied().collect();
-        let mut positions = HashMap::with_capacity(plan.tasks.len());
-        for (index, task) in plan.tasks.iter().enumerate() {
+        let mut positions = HashMap::with_capacity(all.tasks.len());
+        for (index, task) in all.tasks.iter().enumerate() {
             if unread.contains(&index) {
                 continue;
             }
             let first = *positions.entry(task.id.as_str()).or_insert(index);
             if first != index {
-                let detail = format!("the id `{}` is that of /tasks/{first} already", task.id);
-                faults.add(format!("/tasks/{index}/id"), detail);
+                let first = all.place(first);
+                let detail = format!("the id `{}` is that of {first} already", task.id);
+                faults.add(all.place(index) + "/id", detail);
             }
         }
         Self(positions)

@@ -122,6 +122,11 @@ impl<'a> Fields<'a> {
         scalar
     }
 
+    /// `true` or `false`.
+    pub(super) fn flag(&self, name: &str, faults: &mut Faults) -> Option<bool> {
+        self.number(name, "true or false", faults)
+    }
+
     /// One of a few words.
     pub(super) fn word<T: Copy>(
         &self,
@@ -130,15 +135,26 @@ impl<'a> Fields<'a> {
         faults: &mut Faults,
     ) -> Option<T> {
         let word = self.string(name, faults)?;
-        let found = words.iter().find(|(known, _)| *known == word).map(|(_, value)| *value);
-        if found.is_none() {
-            let list: Vec<&str> = words.iter().map(|(known, _)| *known).collect();
-            let near = hint(&word, list.iter().copied());
-            let shown: String = word.chars().take(64).collect();
-            let list = list.join(", ");
-            faults.add(self.place(name), format!("`{name}` is one of {list}, not {shown:?}{near}"));
-        }
-        found
+        one_of(&word, name, self.place(name), words, faults)
+    }
+
+    /// A list of some of a few words; `None` where anything of it is at fault.
+    pub(super) fn words<T: Copy>(
+        &self,
+        name: &str,
+        words: &[(&str, T)],
+        faults: &mut Faults,
+    ) -> Option<Box<[T]>> {
+        let texts = self.list(name, faults)?;
+        let place = self.place(name);
+        let all = texts.into_iter().enumerate().map(|(index, text)| {
+            let pointer = json::join(&place, &index.to_string());
+            let word = string(text, &pointer, faults)?;
+            one_of(&word, name, pointer, words, faults)
+        });
+        // Every fault is told, not the first alone.
+        let all: Vec<Option<T>> = all.collect();
+        all.into_iter().collect()
     }
 
     /// The elements of a list.
@@ -153,6 +169,24 @@ impl<'a> Fields<'a> {
         }
         None
     }
+}
+
+fn one_of<T: Copy>(
+    word: &str,
+    name: &str,
+    place: String,
+    words: &[(&str, T)],
+    faults: &mut Faults,
+) -> Option<T> {
+    let found = words.iter().find(|(known, _)| *known == word).map(|(_, value)| *value);
+    if found.is_none() {
+        let list: Vec<&str> = words.iter().map(|(known, _)| *known).collect();
+        let near = hint(word, list.iter().copied());
+        let shown: String = word.chars().take(64).collect();
+        let list = list.join(", ");
+        faults.add(place, format!("`{name}` is one of {list}, not {shown:?}{near}"));
+    }
+    found
 }
 
 fn refuse_strangers(members: &[(String, &str)], pointer: &str, known: &Known, faults: &mut Faults) {

@@ -4,6 +4,7 @@
 //! checks one that a program put together, and both list every fault with its place.
 
 mod check;
+mod condition;
 mod dataflow;
 pub(crate) mod fault;
 mod fields;
@@ -26,6 +27,7 @@ use crate::{KindName, Payload, TaskId};
 use fault::Faults;
 use read::Unread;
 
+pub use condition::{Condition, Decision, JobEnd, TaskEnd, Test};
 pub use fault::{PlanError, PlanErrors};
 pub use limits::Limits;
 pub use patch::TaskPatch;
@@ -56,6 +58,12 @@ pub struct Plan {
     pub output: Option<Payload>,
     /// The steps, in the order in which people read them.
     pub tasks: Vec<TaskSpec>,
+    /// Whether the first failure that fails the job stops what runs and starts nothing more.
+    pub fail_fast: bool,
+    /// Steps that run at the end of each run, however it ends: when its end is decided and nothing
+    /// else of it is alive. What becomes of them changes nothing of that end, nor for
+    /// those behind them. They need one another, and nothing of `tasks`.
+    pub finally: Vec<TaskSpec>,
 }
 
 /// When a job starts.
@@ -82,6 +90,8 @@ pub struct TaskSpec {
     /// The tasks that must be settled first. `None` means the task before it in the plan, an
     /// empty list means none.
     pub needs: Option<Box<[TaskId]>>,
+    /// Whether it runs when its turn has come, or is skipped; it runs when this is left out.
+    pub when: Option<Box<Condition>>,
     /// Timeouts, retries, and what a failure or a loss means.
     pub policy: Policy,
 }
@@ -98,6 +108,8 @@ impl Plan {
             exclusive: None,
             output: None,
             tasks: Vec::new(),
+            fail_fast: false,
+            finally: Vec::new(),
         }
     }
 
@@ -144,6 +156,19 @@ impl Plan {
         Ok(())
     }
 
+    /// All its tasks: the work, and behind it what is done at the end.
+    pub fn all_tasks(&self) -> impl Iterator<Item = &TaskSpec> {
+        self.tasks.iter().chain(&self.finally)
+    }
+
+    /// JSON Pointer of a task in the plan, by its place among [all](Plan::all_tasks).
+    pub fn place_of(&self, index: usize) -> String {
+        match index.checked_sub(self.tasks.len()) {
+            Some(index) => format!("/finally/{index}"),
+            None => format!("/tasks/{index}"),
+        }
+    }
+
     /// The plan as JSON: fields in a fixed order, defaults left out. For a plan that passes
     /// [`Plan::check`], [`Plan::from_json`] gives the same plan back.
     pub fn to_json(&self) -> Payload {
@@ -154,8 +179,8 @@ impl Plan {
 impl TaskSpec {
     /// A task with no input that needs the task before it.
     pub fn new(id: TaskId, kind: KindName) -> Self {
-        let (title, input, needs) = (None, Payload::NULL, None);
-        Self { id, title, kind, input, needs, policy: Policy::default() }
+        let (title, input, needs, when) = (None, Payload::NULL, None, None);
+        Self { id, title, kind, input, needs, when, policy: Policy::default() }
     }
 
     /// Reads a task that is no part of a plan yet, such as one that is to be inserted, and checks
@@ -181,7 +206,17 @@ impl TaskSpec {
     pub fn check(&self, input: &Payload, limits: &Limits) -> Result<(), PlanErrors> {
         let mut faults = Faults::default();
         check::alone(self, String::new, limits, &mut faults);
-        dataflow::alone(self, input, &mut faults);
+        dataflow::alone(self, input, false, &mut faults);
+        faults.finish()
+    }
+
+    /// The same for a task of [`Plan::finally`], which has rules of its own: it cannot pause the
+    /// job, and has a default for each output that it takes.
+    pub fn check_in_finally(&self, input: &Payload, limits: &Limits) -> Result<(), PlanErrors> {
+        let mut faults = Faults::default();
+        check::alone(self, String::new, limits, &mut faults);
+        check::of_finally(self, "", &mut faults);
+        dataflow::alone(self, input, true, &mut faults);
         faults.finish()
     }
 

@@ -2,8 +2,7 @@
 //!
 //! Nothing here recurses over tasks: a chain of 10,000 is an ordinary plan.
 
-use super::Plan;
-use super::check::Ids;
+use super::check::{All, Ids};
 use super::fault::Faults;
 use super::read::Unread;
 
@@ -23,15 +22,15 @@ pub(super) struct Order {
 }
 
 impl Order {
-    pub(super) fn of(plan: &Plan, unread: &Unread, ids: &Ids<'_>, faults: &mut Faults) -> Self {
-        let mut is_unsure = vec![false; plan.tasks.len()];
+    pub(super) fn of(all: &All<'_>, unread: &Unread, ids: &Ids<'_>, faults: &mut Faults) -> Self {
+        let mut is_unsure = vec![false; all.tasks.len()];
         for &task in &unread.needs {
             is_unsure[task] = true;
         }
         let needs: Vec<Vec<usize>> = is_unsure
             .iter_mut()
             .enumerate()
-            .map(|(task, unsure)| needs(plan, task, ids, unsure, faults))
+            .map(|(task, unsure)| needs(all, task, ids, unsure, faults))
             .collect();
         let sorted = sort(&needs);
         let mut is_sorted = vec![false; needs.len()];
@@ -39,7 +38,7 @@ impl Order {
             is_sorted[task] = true;
         }
         let order = Self { needs, sorted, is_sorted, is_unsure };
-        order.circles(plan, faults);
+        order.circles(all, faults);
         order
     }
 
@@ -101,7 +100,7 @@ impl Order {
     }
 
     /// Reports a circle for each group of tasks that wait for one another.
-    fn circles(&self, plan: &Plan, faults: &mut Faults) {
+    fn circles(&self, all: &All<'_>, faults: &mut Faults) {
         let mut walk_of = vec![0_usize; self.needs.len()];
         for start in (0..self.needs.len()).filter(|&task| !self.is_sorted[task]) {
             let mut path = Vec::new();
@@ -115,28 +114,39 @@ impl Order {
             }
             let closed = walk_of[here] == start + 1;
             if let Some(begin) = path.iter().position(|&task| closed && task == here) {
-                report(plan, &path[begin..], faults);
+                report(all, &path[begin..], faults);
             }
         }
     }
 }
 
 fn needs(
-    plan: &Plan,
+    all: &All<'_>,
     index: usize,
     ids: &Ids<'_>,
     is_unsure: &mut bool,
     faults: &mut Faults,
 ) -> Vec<usize> {
-    let Some(names) = &plan.tasks[index].needs else {
-        return index.checked_sub(1).into_iter().collect();
+    let Some(names) = &all.tasks[index].needs else {
+        return all.before(index).into_iter().collect();
     };
     let mut needs = Vec::with_capacity(names.len());
     for (place, name) in names.iter().enumerate() {
-        let pointer = || format!("/tasks/{index}/needs/{place}");
+        let pointer = || format!("{}/needs/{place}", all.place(index));
         match ids.position(name.as_str()) {
             Some(needed) if needed == index => {
                 faults.add(pointer(), format!("`{name}` cannot need itself"));
+            }
+            Some(needed) if all.is_of_finally(needed) && !all.is_of_finally(index) => {
+                let detail = format!("`{name}` is a task of `finally`, which runs at the end");
+                faults.add(pointer(), detail);
+            }
+            Some(needed) if all.is_of_finally(index) && !all.is_of_finally(needed) => {
+                let detail = format!(
+                    "a task of `finally` needs none of `tasks`, such as `{name}`: it runs when \
+                     they are over, whatever has become of them"
+                );
+                faults.add(pointer(), detail);
             }
             Some(needed) => needs.push(needed),
             None => {
@@ -176,22 +186,22 @@ fn sort(needs: &[Vec<usize>]) -> Vec<usize> {
     sorted
 }
 
-fn report(plan: &Plan, circle: &[usize], faults: &mut Faults) {
+fn report(all: &All<'_>, circle: &[usize], faults: &mut Faults) {
     let first = circle.iter().enumerate().min_by_key(|(_, task)| **task);
     let mut circle = circle.to_vec();
     circle.rotate_left(first.map_or(0, |(place, _)| place));
     let mut names: Vec<&str> =
-        circle.iter().take(SHOWN_MAX).map(|&task| plan.tasks[task].id.as_str()).collect();
+        circle.iter().take(SHOWN_MAX).map(|&task| all.tasks[task].id.as_str()).collect();
     if circle.len() > SHOWN_MAX {
         names.push("…");
     }
-    names.push(plan.tasks[circle[0]].id.as_str());
+    names.push(all.tasks[circle[0]].id.as_str());
     let mut detail = format!("tasks need one another in a circle: {}", names.join(" -> "));
     // Half of such a circle is not to be seen in the plan.
-    if let Some(&task) = circle.iter().find(|&&task| plan.tasks[task].needs.is_none()) {
-        let id = &plan.tasks[task].id;
+    if let Some(&task) = circle.iter().find(|&&task| all.tasks[task].needs.is_none()) {
+        let id = &all.tasks[task].id;
         detail.extend([" (`", id.as_str(), "` has no `needs`, so it needs the task before it)"]);
     }
-    let field = if plan.tasks[circle[0]].needs.is_some() { "/needs" } else { "" };
-    faults.add(format!("/tasks/{}{field}", circle[0]), detail);
+    let field = if all.tasks[circle[0]].needs.is_some() { "/needs" } else { "" };
+    faults.add(all.place(circle[0]) + field, detail);
 }

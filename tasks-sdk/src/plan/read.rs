@@ -7,14 +7,25 @@ use serde_json::value::RawValue;
 use super::fault::Faults;
 use super::fields::{self, Fields, Known};
 use super::read_policy::policy;
-use super::{Limits, Plan, Policy, Start, TaskSpec, check};
+use super::{Limits, Plan, Policy, Start, TaskSpec, check, condition};
 use crate::json;
 use crate::{BadName, KindName, Payload, TaskId};
 
 const PLAN: Known = Known {
     what: "a plan",
-    fields: &["name", "labels", "input", "start", "exclusive", "deadline", "output", "tasks"],
-    unsupported: &["queue", "priority", "fail_fast", "compensate_on", "finally"],
+    fields: &[
+        "name",
+        "labels",
+        "input",
+        "start",
+        "exclusive",
+        "deadline",
+        "output",
+        "tasks",
+        "fail_fast",
+        "finally",
+    ],
+    unsupported: &["queue", "priority", "compensate_on"],
 };
 
 pub(super) const TASK: Known = Known {
@@ -25,6 +36,7 @@ pub(super) const TASK: Known = Known {
         "kind",
         "input",
         "needs",
+        "when",
         "timeout",
         "heartbeat_timeout",
         "cancel_grace",
@@ -32,13 +44,13 @@ pub(super) const TASK: Known = Known {
         "on_failure",
         "on_lost",
     ],
-    unsupported: &["compensate", "when", "for_each", "concurrency", "weight", "isolation"],
+    unsupported: &["compensate", "for_each", "concurrency", "weight", "isolation"],
 };
 
 /// What could not be read. Its places hold stand-ins, about which nothing more is said.
 #[derive(Debug, Default)]
 pub(super) struct Unread {
-    /// Positions of tasks whose ids are missing or bad.
+    /// Positions, those of `finally` behind the others, of tasks whose ids are missing or bad.
     pub(super) ids: Vec<usize>,
     /// Positions of tasks whose needs are, or some of them.
     pub(super) needs: Vec<usize>,
@@ -71,7 +83,9 @@ pub(super) fn plan(text: &str, limits: &Limits, faults: &mut Faults) -> Option<(
     plan.start = start(&fields, faults);
     plan.exclusive = fields.string("exclusive", faults).map(Into::into);
     plan.deadline = fields.positive("deadline", "a deadline", faults);
+    plan.fail_fast = fields.flag("fail_fast", faults).unwrap_or_default();
     plan.tasks = tasks(&fields, limits, &mut unread, faults)?;
+    plan.finally = finally(&fields, plan.tasks.len(), limits, &mut unread, faults)?;
     Some((plan, unread))
 }
 
@@ -90,18 +104,47 @@ fn tasks(
         faults.add("/tasks", detail);
         return None;
     }
+    Some(listed(texts, "/tasks", 0, unread, faults))
+}
+
+/// The tasks of `finally`, of which the first has so many others before it.
+fn finally(
+    fields: &Fields<'_>,
+    before: usize,
+    limits: &Limits,
+    unread: &mut Unread,
+    faults: &mut Faults,
+) -> Option<Vec<TaskSpec>> {
+    if fields.present("finally").is_none() {
+        return Some(Vec::new());
+    }
+    let texts = fields.list("finally", faults)?;
+    if let Some(detail) = check::too_many(before + texts.len(), limits) {
+        faults.add("/finally", detail);
+        return None;
+    }
+    Some(listed(texts, "/finally", before, unread, faults))
+}
+
+fn listed(
+    texts: Vec<&str>,
+    place: &str,
+    before: usize,
+    unread: &mut Unread,
+    faults: &mut Faults,
+) -> Vec<TaskSpec> {
     let mut tasks = Vec::with_capacity(texts.len());
     for (index, text) in texts.into_iter().enumerate() {
         if faults.is_full() {
             break;
         }
         let Lone { spec, id_is_unread, needs_are_unread } =
-            task(text, &json::join("/tasks", &index.to_string()), faults);
-        unread.ids.extend(id_is_unread.then_some(index));
-        unread.needs.extend(needs_are_unread.then_some(index));
+            task(text, &json::join(place, &index.to_string()), faults);
+        unread.ids.extend(id_is_unread.then_some(before + index));
+        unread.needs.extend(needs_are_unread.then_some(before + index));
         tasks.push(spec);
     }
-    Some(tasks)
+    tasks
 }
 
 fn start(fields: &Fields<'_>, faults: &mut Faults) -> Start {
@@ -160,12 +203,14 @@ pub(super) fn task(text: &str, pointer: &str, faults: &mut Faults) -> Lone {
     let given = fields.raw("needs");
     let needs = given.and_then(|text| needs(&fields, text, faults));
     let needs_are_unread = given.is_some() && needs.is_none();
+    let when = condition::read(&fields, faults);
     let spec = TaskSpec {
         id: id.unwrap_or_else(stand_in_id),
         title: fields.string("title", faults).map(Into::into),
         kind: kind.unwrap_or_else(stand_in_kind),
         input: payload(&fields, "input", faults).unwrap_or_default(),
         needs,
+        when,
         policy: Policy::new(policy(&fields, faults)),
     };
     Lone { spec, id_is_unread, needs_are_unread }

@@ -58,7 +58,8 @@ fn collect<'a>(text: &'a str, pointer: &str, sites: &mut Vec<Site<'a>>) {
     }
 }
 
-fn special<'a>(members: &[(String, &'a str)]) -> Option<Result<Special<'a>, String>> {
+/// What an object is that has a key which begins with `$`.
+pub(super) fn special<'a>(members: &[(String, &'a str)]) -> Option<Result<Special<'a>, String>> {
     let (key, value) = members.iter().find(|(key, _)| key.starts_with('$'))?;
     Some(match key.as_str() {
         "$output" => output(value, members),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::read_policy::{ON_FAILURE, ON_LOST};
-use super::{Backoff, Plan, PolicyFields, Retry, Start, TaskSpec};
+use super::{Backoff, Plan, PolicyFields, Retry, Start, TaskSpec, condition};
 use crate::Payload;
 use crate::duration::format_duration;
 
@@ -25,7 +25,7 @@ impl Object {
         self.0.push_str(json);
     }
 
-    fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
+    pub(super) fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
         self.raw(name, &text(value));
     }
 
@@ -56,6 +56,9 @@ pub(super) fn plan(plan: &Plan) -> Payload {
     if plan.start == Start::Manual {
         object.field("start", "manual");
     }
+    if plan.fail_fast {
+        object.field("fail_fast", &true);
+    }
     if let Some(deadline) = plan.deadline {
         object.field("deadline", &format_duration(deadline));
     }
@@ -66,6 +69,9 @@ pub(super) fn plan(plan: &Plan) -> Payload {
         object.raw("output", output.as_str());
     }
     object.raw("tasks", &list(plan.tasks.iter().map(task)));
+    if !plan.finally.is_empty() {
+        object.raw("finally", &list(plan.finally.iter().map(task)));
+    }
     Payload::trusted(&object.finish())
 }
 
@@ -107,6 +113,9 @@ pub(super) fn task(task: &TaskSpec) -> String {
     }
     if let Some(needs) = &task.needs {
         object.field("needs", needs);
+    }
+    if let Some(condition) = &task.when {
+        object.raw("when", &condition::write(condition));
     }
     policy(&task.policy, &mut object);
     object.finish()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use annals_engine::job::{Command, PauseMode, Place};
+use annals_engine::job::{CancelMode, Command, PauseMode, Place};
 use annals_tasks_sdk::plan::{TaskPatch, TaskSpec};
 use annals_tasks_sdk::{JobId, Payload, TaskId};
 
@@ -15,7 +15,7 @@ use crate::list::Filter;
 #[derive(Debug, Clone)]
 pub(in crate::cli) enum Verb {
     Execute { paused: bool },
-    Cancel,
+    Cancel(CancelMode),
     Pause(PauseMode),
     Resume,
     Skip { task: Option<TaskId>, output: Option<Payload>, cascade: bool },
@@ -31,7 +31,7 @@ impl From<Verb> for Command {
     fn from(verb: Verb) -> Self {
         match verb {
             Verb::Execute { paused } => Self::Execute { paused },
-            Verb::Cancel => Self::Cancel,
+            Verb::Cancel(mode) => Self::Cancel { mode },
             Verb::Pause(mode) => Self::Pause { mode },
             Verb::Resume => Self::Resume,
             Verb::Skip { task, output, cascade } => Self::Skip { task, output, cascade },
@@ -50,7 +50,7 @@ impl Verb {
     pub(in crate::cli) fn name(&self) -> &'static str {
         match self {
             Self::Execute { .. } => "execute",
-            Self::Cancel => "cancel",
+            Self::Cancel(_) => "cancel",
             Self::Pause(_) => "pause",
             Self::Resume => "resume",
             Self::Skip { .. } => "skip",
@@ -129,9 +129,12 @@ impl Verb {
             Self::Execute { paused } => vec![format!(r#""paused":{paused}"#)],
             Self::Pause(PauseMode::Drain) => vec![r#""mode":"drain""#.into()],
             Self::Pause(PauseMode::Interrupt) => vec![r#""mode":"interrupt""#.into()],
-            Self::Cancel | Self::Resume | Self::Purge | Self::Edit { .. } | Self::Retry { .. } => {
-                Vec::new()
-            }
+            Self::Cancel(CancelMode::Now) => vec![r#""mode":"now""#.into()],
+            Self::Cancel(_)
+            | Self::Resume
+            | Self::Purge
+            | Self::Edit { .. }
+            | Self::Retry { .. } => Vec::new(),
             Self::Skip { task, output, cascade } => {
                 let output = output.as_ref();
                 let output = output.map(|output| format!(r#""output":{}"#, output.as_str()));

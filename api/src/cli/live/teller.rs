@@ -51,7 +51,11 @@ impl Teller {
     pub(super) fn learn(&mut self, event: &Event) {
         let Some(plan) = &event.data.plan else { return };
         let plan: Plan = serde_json::from_str(plan.get()).unwrap_or_default();
-        let most = plan.tasks.into_iter().map(|task| (task.id, task.retry.max_attempts));
+        let most = plan
+            .tasks
+            .into_iter()
+            .chain(plan.finally)
+            .map(|task| (task.id, task.retry.max_attempts));
         self.attempts = most.collect();
     }
 
@@ -82,6 +86,7 @@ type At<'a> = (Option<Timestamp>, Change<'a>);
 #[serde(default)]
 struct Plan {
     tasks: Vec<PlannedTask>,
+    finally: Vec<PlannedTask>,
 }
 
 #[derive(Default, Deserialize)]
@@ -177,6 +182,7 @@ impl Teller {
             "PauseRequested" if is_interrupt => Some(Change::of_job("stopping")),
             "PauseRequested" => Some(Change::of_job("pausing")),
             "CancelRequested" => Some(Change::of_job("cancelling")),
+            "JobEnding" => Some(Change::of_job("ending")),
             "DeadlinePassed" => Some(Change::of_job("past its deadline")),
             "JobResumed" => Some(Change::of_job("resumed")),
             "JobReopened" => Some(Change::of_job("reopened")),

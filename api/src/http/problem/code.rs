@@ -120,6 +120,10 @@ impl Code {
             "Tasks behind it would no longer wait for those before it."
         }),
         refusal("would_be_a_circle", "A circle", "Tasks would need each other."),
+        refusal("other_part", "Another part of the plan", {
+            "The work and what is done at the end, in `finally`, need nothing of each other, and \
+             their tasks stay apart."
+        }),
         refusal("output_is_missing", "An output is missing", {
             "A task of a fork would take an output that there is not; `dependants` says where."
         }),

@@ -10,7 +10,7 @@ use crate::job::state::{Job, Waiting};
 use crate::job::status::{Intent, JobStatus, TaskStatus};
 
 pub(super) fn retry(job: &Job, task: &TaskId, now: Timestamp) -> Result<Vec<Event>, Rejection> {
-    let over = matches!(job.intent, Some(Intent::Cancel | Intent::Fail));
+    let over = job.intent.is_some_and(Intent::ends);
     if over || matches!(job.status, JobStatus::Pending | JobStatus::Completed) {
         return Err(refuse(job, "retry a task of", ""));
     }

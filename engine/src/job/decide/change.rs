@@ -7,7 +7,7 @@ use super::edit::{find, may_edit, place, rejection, settled};
 use super::report::pause;
 use crate::job::command::Place;
 use crate::job::draft::{Draft, Misfit};
-use crate::job::event::{Event, TaskNumber};
+use crate::job::event::{Event, Part, TaskNumber};
 use crate::job::rejection::Rejection;
 use crate::job::state::{Job, Task, count, index, number};
 use crate::job::status::TaskStatus;
@@ -24,6 +24,7 @@ pub(super) fn insert(
         let again = known.spec == *spec && !known.is_passed_over();
         return if again { Ok(Vec::new()) } else { Err(exists(job, known)) };
     }
+    let part = job.part_at(place);
     let after = behind(job, place, None)?;
     let needed_by = needed_by.iter().map(|id| {
         let (number, task) = find(job, id)?;
@@ -32,9 +33,10 @@ pub(super) fn insert(
     });
     let needed_by = needed_by.collect::<Result<Box<[TaskNumber]>, Rejection>>()?;
     let new = count(job.tasks.len());
-    fits(job, (new, &spec), Draft::inserted(job, &spec, after, &needed_by), "insert")?;
+    let draft = Draft::inserted(job, &spec, part, after, &needed_by);
+    fits(job, (new, &spec), part, draft, "insert")?;
     let task = number(new);
-    Ok(vec![Event::TaskInserted { task, spec, after, needed_by }])
+    Ok(vec![Event::TaskInserted { task, spec, part, after, needed_by }])
 }
 
 /// Puts a task elsewhere.
@@ -42,6 +44,14 @@ pub(super) fn shift(job: &Job, task: &TaskId, place: &Place) -> Result<Vec<Event
     may_edit(job, "move a task of")?;
     let (chosen, task) = find(job, task)?;
     may_change(job, task, "move")?;
+    if job.part_at(place) != task.part && !matches!(place, Place::First | Place::Last) {
+        let message = format!(
+            "task {} cannot be moved there: what is done at the end, in `finally`, stays apart \
+             from the work",
+            task.spec.id
+        );
+        return Err(rejection(job, "other_part", message));
+    }
     let after = behind(job, place, Some(chosen))?;
     if after == Some(chosen) {
         return Ok(Vec::new());
@@ -50,7 +60,8 @@ pub(super) fn shift(job: &Job, task: &TaskId, place: &Place) -> Result<Vec<Event
     if draft.as_ref().is_ok_and(|draft| *draft.order == job.order) {
         return Ok(Vec::new());
     }
-    fits(job, (index(chosen).unwrap_or_default(), &task.spec), draft, "move")?;
+    let (at, part) = (index(chosen).unwrap_or_default(), task.part);
+    fits(job, (at, &task.spec), part, draft, "move")?;
     Ok(vec![Event::TaskMoved { task: chosen, after }])
 }
 
@@ -68,12 +79,8 @@ pub(super) fn edit(
     if spec == task.spec && !reset {
         return Ok(Vec::new());
     }
-    fits(
-        job,
-        (index(chosen).unwrap_or_default(), &spec),
-        Draft::edited(job, chosen, &spec),
-        "edit",
-    )?;
+    let draft = Draft::edited(job, chosen, &spec);
+    fits(job, (index(chosen).unwrap_or_default(), &spec), task.part, draft, "edit")?;
     // A failure that is to pause the job does so from now on.
     let pauses = task.status == TaskStatus::Failed && spec.policy.on_failure == OnFailure::Pause;
     let mut events = vec![Event::TaskEdited { task: chosen, spec: Box::new(spec), reset }];
@@ -85,14 +92,15 @@ pub(super) fn edit(
 fn fits(
     job: &Job,
     (at, spec): (u32, &TaskSpec),
+    part: Part,
     draft: Result<Draft<'_>, Misfit>,
     verb: &str,
 ) -> Result<(), Rejection> {
     // Sizes are for the runtime to check, which knows the limits.
-    spec.check(&job.header.input, &Limits::NONE).map_err(|errors| invalid(job, errors))?;
+    part.check(spec, &job.header.input, &Limits::NONE).map_err(|errors| invalid(job, errors))?;
     let draft = draft.map_err(|misfit| refused(job, spec, &misfit, verb))?;
     let needs = draft.fitting().map_err(|misfit| refused(job, spec, &misfit, verb))?;
-    let errors = job.misplaced(at, spec, &needs);
+    let errors = job.misplaced(at, spec, part, &needs);
     if !errors.is_empty() {
         return Err(invalid(job, PlanErrors(errors)));
     }
@@ -129,6 +137,15 @@ fn refused(job: &Job, spec: &TaskSpec, misfit: &Misfit, verb: &str) -> Rejection
                 id(*at)
             );
             rejection(job, "task_is_settled", message)
+        }
+        Misfit::Apart(at, need) => {
+            let message = format!(
+                "task {} would need {}: what is done at the end, in `finally`, and the work need \
+                 nothing of each other",
+                id(*at),
+                id(*need)
+            );
+            rejection(job, "other_part", message)
         }
         Misfit::Circle(at, before) => {
             let (task, before) = (id(*at), id(*before));
@@ -170,23 +187,37 @@ fn exists(job: &Job, known: &Task) -> Rejection {
     rejection(job, "task_exists", message)
 }
 
+impl Job {
+    /// The part of the plan that a place is in: that of the task beside it.
+    pub(crate) fn part_at(&self, place: &Place) -> Part {
+        let beside = match place {
+            Place::First | Place::Last => None,
+            Place::After(id) | Place::Before(id) => self.find(id.as_str()),
+        };
+        beside.and_then(|task| self.task(task)).map_or(Part::Tasks, |task| task.part)
+    }
+}
+
 /// The task behind which a place is; `but` is the one that is to be moved there.
 fn behind(
     job: &Job,
     place: &Place,
     but: Option<TaskNumber>,
 ) -> Result<Option<TaskNumber>, Rejection> {
-    let mut order = job.order.iter().map(|&at| number(at)).filter(|&task| Some(task) != but);
+    let all = job.order.iter().map(|&at| number(at)).filter(|&task| Some(task) != but);
+    let part = but.and_then(|task| job.task(task)).map_or(Part::Tasks, |task| task.part);
+    let is_before = |&task: &TaskNumber| job.task(task).is_some_and(|task| task.part < part);
+    let is_of = |&task: &TaskNumber| job.task(task).is_some_and(|task| task.part <= part);
     match place {
-        Place::First => Ok(None),
-        Place::Last => Ok(order.next_back()),
+        Place::First => Ok(all.take_while(is_before).last()),
+        Place::Last => Ok(all.take_while(is_of).last()),
         Place::After(id) => Ok(Some(find(job, id)?.0)),
         Place::Before(id) => {
             let (before, _) = find(job, id)?;
             if Some(before) == but {
                 return Ok(but);
             }
-            Ok(order.take_while(|&task| task != before).last())
+            Ok(all.take_while(|&task| task != before).last())
         }
     }
 }

@@ -2,19 +2,55 @@
 //! to be quiet and is quiet is paused.
 
 use annals_tasks_sdk::Timestamp;
+use annals_tasks_sdk::plan::JobEnd;
 
-use crate::job::event::{Event, Failure};
+use crate::job::event::{Event, Failure, Part, PauseMode};
 use crate::job::state::Job;
 use crate::job::status::{Intent, JobStatus};
 
 /// The event that the state itself demands, if it demands one.
 pub(super) fn conclude(job: &Job, now: Timestamp) -> Option<Event> {
+    if job.starts_tasks(now)
+        && let Some(declined) = job.declines()
+    {
+        return Some(declined);
+    }
+    // A condition that is neither true nor false fails its task, which may pause the job.
+    if job.ending.is_none() && job.dispatches() && job.waits_for_operator() {
+        return Some(Event::PauseRequested { mode: PauseMode::Drain });
+    }
     if job.is_live() {
         return None;
     }
+    let end = match job.ending {
+        Some(_) if job.dispatches() && job.can_go_on() => return None,
+        Some(JobEnd::Completed) => return Some(Event::JobCompleted),
+        Some(JobEnd::Failed) => return Some(failed(job)),
+        Some(JobEnd::Cancelled) => return Some(Event::JobCancelled),
+        None => end_of_work(job, now)?,
+    };
+    Some(if job.ends_in_order(&end) { begin_to_end(end) } else { end })
+}
+
+/// The end is decided, and tasks of `finally` come before it.
+fn begin_to_end(end: Event) -> Event {
+    let (end, error) = match end {
+        Event::JobFailed { error } => (JobEnd::Failed, Some(error)),
+        Event::JobCancelled => (JobEnd::Cancelled, None),
+        Event::JobCompleted => (JobEnd::Completed, None),
+        other => return other,
+    };
+    Event::JobEnding { end, error }
+}
+
+/// What becomes of a job of which nothing is alive, but for the tasks of `finally`.
+fn end_of_work(job: &Job, now: Timestamp) -> Option<Event> {
     match (job.status, job.intent) {
         (JobStatus::Running | JobStatus::Paused, Some(Intent::Cancel)) => Some(Event::JobCancelled),
         (JobStatus::Running, Some(Intent::Fail)) => Some(failed(job)),
+        (JobStatus::Running, Some(Intent::Pause)) if job.has_finally_before_it() => {
+            Some(paused(job, now))
+        }
         (JobStatus::Running, intent) if job.unsettled == 0 => {
             debug_assert_ne!(intent, Some(Intent::Cancel));
             Some(completed(job))
@@ -26,18 +62,39 @@ pub(super) fn conclude(job: &Job, now: Timestamp) -> Option<Event> {
             if !held {
                 return Some(failed(job));
             }
-            // The time of the run counts until the job is quiet, so it may be over by then.
-            Some(job.deadline_passed(now).unwrap_or(Event::JobPaused))
+            Some(paused(job, now))
         }
         (JobStatus::Running, None) if !job.can_go_on() => Some(failed(job)),
         _ => None,
     }
 }
 
+/// The time of the run counts until the job is quiet, so it may be over by then.
+fn paused(job: &Job, now: Timestamp) -> Event {
+    job.deadline_passed(now).unwrap_or(Event::JobPaused)
+}
+
 fn completed(job: &Job) -> Event {
     match job.output() {
         Ok(_) => Event::JobCompleted,
         Err(error) => Event::JobFailed { error },
+    }
+}
+
+impl Job {
+    /// Whether tasks of `finally` run before this end. A job that stood in line for its key, and
+    /// has not begun, has nothing to end in order; nor does one that is to end at once.
+    fn ends_in_order(&self, end: &Event) -> bool {
+        let ends =
+            matches!(end, Event::JobCompleted | Event::JobFailed { .. } | Event::JobCancelled);
+        let never_began =
+            self.exclusive().is_some_and(|own| !own.taken) && !matches!(end, Event::JobCompleted);
+        ends && !never_began && self.has_finally_before_it()
+    }
+
+    fn has_finally_before_it(&self) -> bool {
+        let mut finally = self.tasks.iter().filter(|task| task.part == Part::Finally);
+        !self.cut_short && finally.any(|task| !task.settled && !task.is_passed_over())
     }
 }
 

@@ -6,7 +6,7 @@ use annals_tasks_sdk::{Payload, TaskId};
 
 use super::{allowed, refuse};
 use crate::job::draft::Draft;
-use crate::job::event::{Event, TaskNumber};
+use crate::job::event::{Event, SkippedBy, TaskNumber};
 use crate::job::references::Dependant;
 use crate::job::rejection::Rejection;
 use crate::job::state::{Job, Task, number};
@@ -18,11 +18,18 @@ pub(super) fn skip(
     output: Option<&Payload>,
     cascade: bool,
 ) -> Result<Vec<Event>, Rejection> {
-    may_edit(job, "skip a task of")?;
+    let verb = "skip a task of";
+    if job.ending.is_none() || job.cut_short {
+        may_edit(job, verb)?;
+    }
     let (chosen, task) = match task {
         Some(id) => find(job, id)?,
         None => the_one_in_question(job)?,
     };
+    // Of a job that is ending, what is done at the end may be passed over.
+    if task.part != job.turn {
+        may_edit(job, verb)?;
+    }
     match task.status {
         TaskStatus::Skipped if same(output, task.output.as_ref()) => return Ok(Vec::new()),
         TaskStatus::Removed | TaskStatus::Skipped => return Err(settled(job, task)),
@@ -49,7 +56,7 @@ fn skip_one(number: TaskNumber, task: &Task, output: Option<Payload>) -> Event {
     if task.live_attempt().is_some() {
         Event::SkipRequested { task: number, output }
     } else {
-        Event::TaskSkipped { task: number, output }
+        Event::TaskSkipped { task: number, by: SkippedBy::Request, output }
     }
 }
 
@@ -89,7 +96,7 @@ fn same(asked: Option<&Payload>, held: Option<&Payload>) -> bool {
 
 /// Edits are for jobs that have something left to edit.
 pub(super) fn may_edit(job: &Job, command: &str) -> Result<(), Rejection> {
-    let over = matches!(job.intent, Some(Intent::Cancel | Intent::Fail));
+    let over = job.intent.is_some_and(Intent::ends);
     if over || job.status == JobStatus::Completed { Err(refuse(job, command, "")) } else { Ok(()) }
 }
 
@@ -113,7 +120,7 @@ fn the_one_in_question(job: &Job) -> Result<(TaskNumber, &Task), Rejection> {
                 | TaskStatus::Interrupted
                 | TaskStatus::Failed
         );
-        status && !task.settled
+        status && !task.settled && task.part == job.turn
     });
     let candidates: Vec<_> = current.collect();
     match candidates[..] {

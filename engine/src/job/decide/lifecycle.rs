@@ -1,7 +1,7 @@
 //! Execute, pause, resume, cancel and purge.
 
 use super::refuse;
-use crate::job::event::{Event, PauseMode};
+use crate::job::event::{CancelMode, Event, PauseMode};
 use crate::job::rejection::Rejection;
 use crate::job::state::Job;
 use crate::job::status::{Intent, JobStatus};
@@ -11,7 +11,7 @@ pub(super) fn execute(job: &Job, paused: bool) -> Result<Vec<Event>, Rejection> 
         (_, Some(Intent::Pause)) | (JobStatus::Paused, None) => {
             Err(refuse(job, "execute", ": resume it"))
         }
-        (_, Some(Intent::Cancel | Intent::Fail)) => {
+        (_, Some(Intent::Cancel | Intent::Fail | Intent::Complete)) => {
             Err(refuse(job, "execute", ": wait until that is over"))
         }
         // It is released, but held: a resume lets it run.
@@ -55,7 +55,7 @@ pub(super) fn resume(job: &Job) -> Result<Vec<Event>, Rejection> {
     }
 }
 
-pub(super) fn cancel(job: &Job) -> Result<Vec<Event>, Rejection> {
+pub(super) fn cancel(job: &Job, mode: CancelMode) -> Result<Vec<Event>, Rejection> {
     match (job.status, job.intent) {
         // What never started, or has failed, has nothing to stop.
         (JobStatus::Pending | JobStatus::Failed, None) => Ok(vec![Event::JobCancelled]),
@@ -65,9 +65,14 @@ pub(super) fn cancel(job: &Job) -> Result<Vec<Event>, Rejection> {
             Ok(vec![Event::JobCancelled])
         }
         (JobStatus::Running | JobStatus::Paused, None | Some(Intent::Pause)) => {
-            Ok(vec![Event::CancelRequested])
+            Ok(vec![Event::CancelRequested { mode }])
         }
-        (_, Some(Intent::Cancel | Intent::Fail)) | (JobStatus::Cancelled, None) => Ok(Vec::new()),
+        // The end is decided; what is to come before it may be cut short.
+        (_, Some(Intent::Cancel | Intent::Fail | Intent::Complete)) => {
+            let hastens = mode == CancelMode::Now && !job.cut_short;
+            Ok(hastens.then_some(Event::CancelRequested { mode }).into_iter().collect())
+        }
+        (JobStatus::Cancelled, None) => Ok(Vec::new()),
         _ => Err(refuse(job, "cancel", ": nothing of it is left to stop")),
     }
 }

@@ -42,7 +42,7 @@ fn obey(job: &Job, command: Command, cx: &Context) -> Result<Vec<Event>, Rejecti
         Command::Execute { paused } => lifecycle::execute(job, paused),
         Command::Pause { mode } => lifecycle::pause(job, mode),
         Command::Resume => lifecycle::resume(job),
-        Command::Cancel => lifecycle::cancel(job),
+        Command::Cancel { mode } => lifecycle::cancel(job, mode),
         Command::Purge { head } => lifecycle::purge(job, head),
         Command::Retry { task } => again::retry(job, &task, cx.now),
         edit => obey_edit(job, edit),
@@ -168,6 +168,7 @@ fn refuse(job: &Job, command: &str, advice: &str) -> Rejection {
         Some(Intent::Pause) => "being paused",
         Some(Intent::Cancel) => "being cancelled",
         Some(Intent::Fail) => "failing",
+        Some(Intent::Complete) => "completing",
         None => job.status.as_str(),
     };
     Rejection {
@@ -184,7 +185,11 @@ fn refuse(job: &Job, command: &str, advice: &str) -> Rejection {
 fn allowed(job: &Job) -> Vec<&'static str> {
     const EDITS: [&str; 6] = ["skip", "remove", "insert", "move", "edit", "retry"];
     let (words, edits): (&[&str], &[&str]) = match (job.status, job.intent) {
-        (_, Some(Intent::Cancel | Intent::Fail)) => (&["cancel"], &[]),
+        // Of what is done at the end tasks may be passed over.
+        (_, Some(Intent::Cancel | Intent::Fail | Intent::Complete)) if !job.is_over() => {
+            (&["cancel"], &EDITS[..1])
+        }
+        (_, Some(Intent::Cancel | Intent::Fail | Intent::Complete)) => (&["cancel"], &[]),
         // What never ran has nothing to try again.
         (JobStatus::Pending, None) => (&["execute", "pause", "resume", "cancel"], &EDITS[..5]),
         (JobStatus::Running, None) => (&["execute", "pause", "resume", "cancel"], &EDITS),

@@ -7,9 +7,11 @@ use annals_tasks_sdk::plan::OnFailure;
 use annals_tasks_sdk::{Done, Exit, Payload, TaskError};
 
 use crate::job::command::{Context, Outcome, Report};
-use crate::job::event::{AttemptEnd, Event, Failure, LogSize, PauseMode, TaskNumber, Wait};
+use crate::job::event::{
+    AttemptEnd, Event, Failure, LogSize, PauseMode, SkippedBy, TaskNumber, Wait,
+};
 use crate::job::state::{Job, Task, Waiting};
-use crate::job::status::{Intent, JobStatus};
+use crate::job::status::JobStatus;
 
 pub(super) fn report(job: &Job, report: Report, cx: &Context) -> Vec<Event> {
     match report {
@@ -147,7 +149,8 @@ fn end_of(error: &TaskError, log: LogSize) -> AttemptEnd {
 
 /// The skip that waited for the attempt to end.
 fn skipped(at: &Task, task: TaskNumber) -> Option<Event> {
-    at.skip.as_ref().map(|output| Event::TaskSkipped { task, output: (**output).clone() })
+    let by = SkippedBy::Request;
+    at.skip.as_ref().map(|output| Event::TaskSkipped { task, by, output: (**output).clone() })
 }
 
 fn after_failure(
@@ -160,7 +163,7 @@ fn after_failure(
     if let Some(skip) = skipped(at, task) {
         return vec![skip];
     }
-    if matches!(job.intent, Some(Intent::Cancel | Intent::Fail)) {
+    if job.is_over() {
         return Vec::new();
     }
     match at.retry_due(end, error, cx.now.max(job.time), cx.random) {
@@ -188,7 +191,7 @@ pub(super) fn pause(job: &Job) -> Option<Event> {
 fn recover(job: &Job, cx: &Context) -> Vec<Event> {
     use annals_tasks_sdk::plan::OnLost;
     let passed = job.deadline_passed(cx.now);
-    let ends = passed.is_some() || matches!(job.intent, Some(Intent::Cancel | Intent::Fail));
+    let mut ends = passed.is_some() || job.is_over();
     let mut events: Vec<Event> = passed.into_iter().collect();
     let mut pauses = false;
     for (task, at) in job.live() {
@@ -203,6 +206,7 @@ fn recover(job: &Job, cx: &Context) -> Vec<Event> {
             let message = "the engine died while the attempt ran";
             events.push(fail_only(task, "lost", message.into()));
             pauses |= at.spec.policy.on_failure == OnFailure::Pause;
+            ends |= job.ends_by_failure_of(at);
         } else if losses >= cx.losses.suspect_after + cx.losses.fail_after {
             let message = format!(
                 "the process died during attempt {}, {losses} times in a row",
@@ -210,11 +214,12 @@ fn recover(job: &Job, cx: &Context) -> Vec<Event> {
             );
             events.push(fail_only(task, "crash_loop", message));
             pauses |= at.spec.policy.on_failure == OnFailure::Pause;
+            ends |= job.ends_by_failure_of(at);
         } else {
             pauses |= at.spec.policy.on_lost == OnLost::Pause;
         }
     }
-    events.extend(pause(job).filter(|_| pauses));
+    events.extend(pause(job).filter(|_| pauses && !ends));
     events
 }
 

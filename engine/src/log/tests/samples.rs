@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_tasks_sdk::plan::{
-    Backoff, OnFailure, OnLost, Plan, Policy, PolicyFields, Retry, Start, TaskSpec,
+    Backoff, Condition, JobEnd, OnFailure, OnLost, Plan, Policy, PolicyFields, Reference, Retry,
+    Start, TaskEnd, TaskSpec, Test,
 };
 use annals_tasks_sdk::{Exit, JobId, KindName, Payload, TaskId, Timestamp};
 
 use crate::job::{
-    AttemptEnd, Event, Failure, ForkedFrom, Intent, JobStatus, LogSize, Origin, PauseMode, Purged,
-    Submitted, TaskNumber, Tombstone, ValueDigest, Wait,
+    AttemptEnd, CancelMode, Event, Failure, ForkedFrom, Intent, JobStatus, LogSize, Origin, Part,
+    PauseMode, Purged, SkippedBy, Submitted, TaskNumber, Tombstone, ValueDigest, Wait,
 };
 use crate::log::{Head, JobRow, Position};
 
@@ -110,13 +111,15 @@ fn job_events() -> Vec<Event> {
     vec![
         submitted(full_plan(), Some("server-init"), Some("/srv/plans/init.yaml")),
         submitted(small.clone(), None, None),
-        submitted(Plan { exclusive: Some("host/web-42".into()), ..small }, None, None),
+        submitted(Plan { exclusive: Some("host/web-42".into()), ..small.clone() }, None, None),
+        submitted(conditional(small), None, None),
         Event::JobStarted,
         Event::PauseRequested { mode: PauseMode::Drain },
         Event::PauseRequested { mode: PauseMode::Interrupt },
         Event::JobPaused,
         Event::JobResumed,
-        Event::CancelRequested,
+        Event::CancelRequested { mode: CancelMode::Orderly },
+        Event::CancelRequested { mode: CancelMode::Now },
         Event::SkipRequested { task: TASK, output: None },
         Event::SkipRequested { task: TaskNumber(70_000), output: Some(payload("[1,2]")) },
         Event::JobReopened { held: false },
@@ -130,6 +133,9 @@ fn job_events() -> Vec<Event> {
         purged(JobStatus::Completed),
         purged(JobStatus::Failed),
         purged(JobStatus::Cancelled),
+        Event::JobEnding { end: JobEnd::Completed, error: None },
+        Event::JobEnding { end: JobEnd::Failed, error: Some(failure()) },
+        Event::JobEnding { end: JobEnd::Cancelled, error: None },
     ]
 }
 
@@ -164,11 +170,13 @@ fn task_events() -> Vec<Event> {
         completed(payload(r#"{"version": "1.27"}"#), exit, LogSize { bytes: 1, lines: 1 }),
         completed(Payload::NULL, Exit::default(), LogSize::default()),
         Event::TaskFailed { task, error: failure() },
-        Event::TaskSkipped { task, output: None },
-        Event::TaskSkipped { task, output: Some(Payload::NULL) },
+        Event::TaskSkipped { task, by: SkippedBy::Request, output: None },
+        Event::TaskSkipped { task, by: SkippedBy::Request, output: Some(Payload::NULL) },
+        Event::TaskSkipped { task, by: SkippedBy::Condition, output: None },
         Event::TaskRemoved { task },
-        inserted(None, &[]),
-        inserted(Some(TASK), &[TaskNumber(1), TaskNumber(300)]),
+        inserted(Part::Tasks, None, &[]),
+        inserted(Part::Tasks, Some(TASK), &[TaskNumber(1), TaskNumber(300)]),
+        inserted(Part::Finally, Some(TASK), &[]),
         Event::TaskMoved { task, after: Some(TaskNumber(70_000)) },
         Event::TaskMoved { task, after: None },
         Event::TaskEdited { task, spec: Box::new(full_plan().tasks.remove(0)), reset: true },
@@ -186,9 +194,38 @@ fn task_events() -> Vec<Event> {
     ]
 }
 
-fn inserted(after: Option<TaskNumber>, needed_by: &[TaskNumber]) -> Event {
+fn inserted(part: Part, after: Option<TaskNumber>, needed_by: &[TaskNumber]) -> Event {
     let spec = Box::new(full_plan().tasks.remove(1));
-    Event::TaskInserted { task: TaskNumber(4), spec, after, needed_by: needed_by.into() }
+    Event::TaskInserted { task: TaskNumber(4), spec, part, after, needed_by: needed_by.into() }
+}
+
+/// A plan with every sort of condition, and tasks for the end.
+fn conditional(plan: Plan) -> Plan {
+    let id = |name: &str| TaskId::new(name).unwrap();
+    let [pointer, input] = ["/os", "/hosts/0"].map(Into::into);
+    let output = Reference::Output { task: id("a"), pointer, default: Some(payload("\"?\"")) };
+    let input = Reference::Input { pointer: input, default: None };
+    let conditions = [
+        Condition::Value { reference: output.clone(), test: Test::IsTrue },
+        Condition::Value { reference: input, test: Test::Equals(payload("{\"n\": 1.0}")) },
+        Condition::Value {
+            reference: output,
+            test: Test::In([payload("\"debian\""), Payload::NULL].into()),
+        },
+        Condition::Task { task: id("a"), ends: [TaskEnd::Failed, TaskEnd::Interrupted].into() },
+        Condition::Job { ends: [JobEnd::Failed, JobEnd::Cancelled].into() },
+    ];
+    let task = |(condition, name): (Condition, char)| {
+        let mut task = TaskSpec::new(id(&name.to_string()), KindName::new("noop").unwrap());
+        task.when = Some(Box::new(condition));
+        task
+    };
+    let [first, tasks @ .., last] = conditions;
+    let mut plan = Plan { fail_fast: true, ..plan };
+    plan.tasks.push(task((first, 'b')));
+    plan.tasks.extend(tasks.into_iter().zip('c'..).map(task));
+    plan.finally = vec![task((last, 'z'))];
+    plan
 }
 
 /// A row of the views in which nothing is left out.

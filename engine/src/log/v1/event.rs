@@ -7,7 +7,7 @@ use super::Json;
 use super::parts::{AttemptEnd, Digest, Exit, Failure, LogSize, PauseMode, Wait, payload, text};
 use super::plan::Submitted;
 use super::purge::JobPurged;
-use crate::job::{Event, TaskNumber};
+use crate::job::{CancelMode, Event, SkippedBy, TaskNumber};
 use crate::log::codec::{CodecError, read, write};
 use crate::log::types;
 
@@ -114,11 +114,10 @@ pub(in crate::log) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecE
         Event::JobStarted
         | Event::JobPaused
         | Event::JobResumed
-        | Event::CancelRequested
         | Event::JobCompleted
         | Event::JobCancelled => Ok(()),
         Event::PauseRequested { mode } => write(out, &PauseRequested { mode: (*mode).into() }),
-        Event::SkipRequested { task, output } | Event::TaskSkipped { task, output } => {
+        Event::SkipRequested { task, output } => {
             write(out, &Skip { task: task.0, output: text(output.as_ref()) })
         }
         Event::JobReopened { held } => write(out, &JobReopened { held: *held }),
@@ -152,10 +151,13 @@ pub(in crate::log) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecE
         }
         Event::TaskRemoved { task } => write(out, &TaskRemoved { task: task.0 }),
         Event::JobSubmitted(_)
+        | Event::CancelRequested { .. }
+        | Event::JobEnding { .. }
         | Event::DeadlinePassed { .. }
         | Event::TaskInserted { .. }
         | Event::TaskMoved { .. }
-        | Event::TaskEdited { .. } => Err(CodecError::Encode("it has a later version".into())),
+        | Event::TaskEdited { .. }
+        | Event::TaskSkipped { .. } => Err(CodecError::Encode("it has a later version".into())),
         Event::CheckpointSaved { task, attempt, value } => {
             let (task, attempt, value) = (task.0, *attempt, (*value).into());
             write(out, &CheckpointSaved { task, attempt, value })
@@ -173,7 +175,9 @@ pub(in crate::log) fn get(number: u16, payload: &[u8]) -> Result<Option<Event>, 
         types::JOB_STARTED => nothing(payload, Event::JobStarted)?,
         types::JOB_PAUSED => nothing(payload, Event::JobPaused)?,
         types::JOB_RESUMED => nothing(payload, Event::JobResumed)?,
-        types::CANCEL_REQUESTED => nothing(payload, Event::CancelRequested)?,
+        types::CANCEL_REQUESTED => {
+            nothing(payload, Event::CancelRequested { mode: CancelMode::Orderly })?
+        }
         types::JOB_COMPLETED => nothing(payload, Event::JobCompleted)?,
         types::JOB_CANCELLED => nothing(payload, Event::JobCancelled)?,
         types::JOB_SUBMITTED => {
@@ -209,7 +213,8 @@ fn task_event(number: u16, bytes: &[u8]) -> Result<Option<Event>, CodecError> {
         }
         types::TASK_SKIPPED => {
             let Skip { task, output } = read(bytes)?;
-            Event::TaskSkipped { task: TaskNumber(task), output: payload(output) }
+            let (task, by) = (TaskNumber(task), SkippedBy::Request);
+            Event::TaskSkipped { task, by, output: payload(output) }
         }
         types::TASK_WAITING => {
             let TaskWaiting { task, wait } = read(bytes)?;

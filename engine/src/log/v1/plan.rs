@@ -158,6 +158,8 @@ impl TryFrom<Plan<'_>> for plan::Plan {
             exclusive: None,
             output: payload(plan.output),
             tasks,
+            fail_fast: false,
+            finally: Vec::new(),
         })
     }
 }
@@ -173,6 +175,7 @@ impl TryFrom<TaskSpec<'_>> for plan::TaskSpec {
             kind: KindName::new(task.kind).map_err(|error| bad(&error))?,
             input: Payload::trusted(task.input),
             needs: task.needs.map(ids).transpose().map_err(|error| bad(&error))?,
+            when: None,
             policy: PlanPolicy::new(task.policy.try_into()?),
         })
     }

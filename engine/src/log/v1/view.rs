@@ -56,7 +56,7 @@ macro_rules! twin {
 }
 
 twin!(Status of JobStatus { Pending Running Paused Completed Failed Cancelled });
-twin!(Intent of Intent { Pause Cancel Fail });
+twin!(Intent of Intent { Pause Cancel Fail Complete });
 
 impl<'a> From<&'a JobRow> for JobRowV1<'a> {
     fn from(row: &'a JobRow) -> Self {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::plan::TaskSpec;
-use crate::job::{Event, TaskNumber};
+use crate::job::{Event, Part, TaskNumber};
 use crate::log::codec::{CodecError, read, write};
 use crate::log::types;
 
@@ -33,18 +33,10 @@ struct TaskEdited<'a> {
 /// Appends the payload of an edit of the plan.
 pub(in crate::log) fn put_edit(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecError> {
     match event {
-        Event::TaskInserted { task, spec, after, needed_by } => {
-            let (task, spec, after) = (task.0, (&**spec).into(), after.map(|after| after.0));
-            let needed_by = needed_by.iter().map(|task| task.0).collect();
-            write(out, &TaskInserted { task, spec, after, needed_by })
-        }
         Event::TaskMoved { task, after } => {
             write(out, &TaskMoved { task: task.0, after: after.map(|after| after.0) })
         }
-        Event::TaskEdited { task, spec, reset } => {
-            write(out, &TaskEdited { task: task.0, spec: (&**spec).into(), reset: *reset })
-        }
-        _ => Err(CodecError::Encode("it is no edit".into())),
+        _ => Err(CodecError::Encode("it is no edit of this version".into())),
     }
 }
 
@@ -56,6 +48,7 @@ pub(in crate::log) fn get_edit(number: u16, bytes: &[u8]) -> Result<Option<Event
             Event::TaskInserted {
                 task: TaskNumber(task),
                 spec: Box::new(spec.try_into()?),
+                part: Part::Tasks,
                 after: after.map(TaskNumber),
                 needed_by: needed_by.into_iter().map(TaskNumber).collect(),
             }

@@ -5,11 +5,11 @@ use annals_tasks_sdk::{KindName, Payload, TaskId};
 use serde::{Deserialize, Serialize};
 
 use crate::job::{self, Event};
-use crate::log::codec::{CodecError, read, write};
+use crate::log::codec::{CodecError, read};
 use crate::log::v1::{Json, OnFailure, OnLost, Retry, Span, Start, bad, payload, text};
 
 #[derive(Serialize, Deserialize)]
-struct Submitted<'a> {
+pub(in crate::log) struct Submitted<'a> {
     #[serde(borrow)]
     plan: Plan<'a>,
     workflow: Option<&'a str>,
@@ -48,7 +48,7 @@ impl Later<'_> {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct TaskSpec<'a> {
+pub(in crate::log) struct TaskSpec<'a> {
     id: &'a str,
     #[serde(borrow)]
     title: Option<&'a str>,
@@ -69,21 +69,20 @@ struct Policy<'a> {
     on_lost: OnLost,
 }
 
-/// Appends the payload of `JobSubmitted` to `out`.
-pub(in crate::log) fn put_submitted(
-    submitted: &job::Submitted,
-    out: &mut Vec<u8>,
-) -> Result<(), CodecError> {
-    write(out, &Submitted::from(submitted))
-}
-
 /// Reads the payload of `JobSubmitted`; `None` where it has what this build does not do.
 pub(in crate::log) fn get_submitted(bytes: &[u8]) -> Result<Option<Event>, CodecError> {
     let submitted: Submitted<'_> = read(bytes)?;
-    if !submitted.plan.later.is_known() {
+    if !submitted.is_known() {
         return Ok(None);
     }
     Ok(Some(Event::JobSubmitted(Box::new(submitted.try_into()?))))
+}
+
+impl Submitted<'_> {
+    /// Whether this build does all of it.
+    pub(in crate::log) fn is_known(&self) -> bool {
+        self.plan.later.is_known()
+    }
 }
 
 impl<'a> From<&'a job::Submitted> for Submitted<'a> {
@@ -136,6 +135,8 @@ impl TryFrom<Plan<'_>> for plan::Plan {
             exclusive: plan.later.exclusive.map(Into::into),
             output: payload(plan.output),
             tasks,
+            fail_fast: false,
+            finally: Vec::new(),
         })
     }
 }
@@ -165,6 +166,7 @@ impl TryFrom<TaskSpec<'_>> for plan::TaskSpec {
             kind: KindName::new(task.kind).map_err(|error| bad(&error))?,
             input: Payload::trusted(task.input),
             needs: task.needs.map(ids).transpose().map_err(|error| bad(&error))?,
+            when: None,
             policy: PlanPolicy::new(task.policy.try_into()?),
         })
     }
@@ -201,6 +203,7 @@ impl TryFrom<Policy<'_>> for PolicyFields {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::codec::write;
 
     /// The payload of a small plan, as a build writes it that does what is to come.
     fn payload_with(later: Later<'_>) -> Vec<u8> {

@@ -9,8 +9,8 @@ use annals_tasks_sdk::{Exit, JobId, Payload, Timestamp};
 
 use super::driven::Driven;
 use crate::job::{
-    Command, Event, Illegal, JobStatus, LogSize, Origin, PauseMode, Recorded, Report, TaskNumber,
-    step,
+    CancelMode, Command, Event, Illegal, JobStatus, LogSize, Origin, PauseMode, Recorded, Report,
+    TaskNumber, step,
 };
 use crate::runtime::error::{CommandError, EngineError, JobError};
 use crate::runtime::laws::Law;
@@ -76,7 +76,7 @@ fn what_breaks_a_law_is_not_written() {
         (
             |seq| {
                 let start = Event::AttemptStarted { task: TaskNumber(2), attempt: 2 };
-                vec![(seq, Event::CancelRequested), (seq + 1, start)]
+                vec![(seq, Event::CancelRequested { mode: CancelMode::Orderly }), (seq + 1, start)]
             },
             1,
             Law::NoLateStart,
@@ -143,7 +143,7 @@ fn a_state_that_has_fallen_back_is_not_believed() {
     driven.until(job.command(pause, Ask::default())).unwrap();
     let written = driven.seqs(id);
     driven.executor(id).job = before;
-    let cancelled = driven.until(job.command(Command::Cancel, Ask::default()));
+    let cancelled = driven.until(job.command(Command::CANCEL, Ask::default()));
     match cancelled {
         Err(CommandError::Job(JobError::Unreadable { job, why })) => {
             assert!(job == id && why.contains("no gap"), "{why}");
@@ -166,7 +166,7 @@ fn a_purge_that_is_not_written_is_none() {
     // The state is ahead of what was written.
     let cx = driven.each().context(Origin::ENGINE);
     let ahead = driven.executor(id).job_mut();
-    step(ahead, Command::Cancel, &cx).unwrap();
+    step(ahead, Command::CANCEL, &cx).unwrap();
     step(ahead, Report::Recover, &cx).unwrap();
     let seq = ahead.seq();
     match driven.until(job.command(Command::PURGE, Ask::default())) {

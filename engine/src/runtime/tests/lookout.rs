@@ -117,7 +117,7 @@ fn a_stop_that_was_not_told_is_seen() {
     let deaf = &mut driven.executor(id).running[0];
     deaf.stop_ordered = true;
     let task = deaf.task;
-    driven.until(job.command(Command::Cancel, Ask::default())).unwrap();
+    driven.until(job.command(Command::CANCEL, Ask::default())).unwrap();
     driven.settle();
     assert_eq!(driven.each().lack(id), Some(Lack::Stop(task)));
     assert_eq!(look(&mut driven), (1, 1));
@@ -145,7 +145,7 @@ fn who_has_a_reason_is_left_alone() {
     for job in jobs {
         let lack = driven.each().lack(job.id());
         assert_eq!(lack, None);
-        driven.until(job.command(Command::Cancel, Ask::default())).unwrap();
+        driven.until(job.command(Command::CANCEL, Ask::default())).unwrap();
         driven.until(job.ended()).unwrap();
     }
     driven.settle();

@@ -59,7 +59,7 @@ impl<'a> Finder<'a> {
             Event::JobPaused if pause && is_asked(recorded) => {
                 self.found = self.cause_of(recorded);
             }
-            Event::CancelRequested if cancel => self.found = self.cause_of(recorded),
+            Event::CancelRequested { .. } if cancel => self.found = self.cause_of(recorded),
             Event::JobCancelled if cancel && is_asked(recorded) => {
                 self.found = self.cause_of(recorded);
             }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use annals_tasks_sdk::plan::JobEnd;
 use annals_tasks_sdk::{JobId, TaskId, Timestamp};
 
 use super::reason::{Cause, HeldKey, Line, Other, Reason, RunDeadline};
@@ -192,6 +193,8 @@ fn of_job(job: &Job, by: Option<Cause>) -> Option<Reason> {
         (JobStatus::Failed, _) => failed(job),
         (JobStatus::Cancelled, _) => Reason::Cancelled { by },
         (JobStatus::Pending, _) => Reason::NotExecuted,
+        (_, Some(Intent::Complete)) => finishing(job, JobEnd::Completed, by),
+        _ if job.ending().is_some() => finishing(job, job.ending()?, by),
         (_, Some(Intent::Cancel)) => Reason::Cancelling { by, alive },
         (_, Some(Intent::Fail)) => {
             Reason::Failing { error: job.error().map(|(error, _)| error.clone()), alive }
@@ -200,6 +203,11 @@ fn of_job(job: &Job, by: Option<Cause>) -> Option<Reason> {
         (JobStatus::Paused, None) => Reason::Paused { by },
         (JobStatus::Running, None) => return None,
     })
+}
+
+fn finishing(job: &Job, end: JobEnd, by: Option<Cause>) -> Reason {
+    let error = job.error().filter(|_| end == JobEnd::Failed);
+    Reason::Finishing { end, error: error.map(|(error, _)| error.clone()), by }
 }
 
 fn failed(job: &Job) -> Reason {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use annals_tasks_sdk::plan::JobEnd;
 use annals_tasks_sdk::{JobId, Progress, TaskId, Timestamp};
 
 use crate::job::{Failure, StopReason, TaskNumber};
@@ -187,6 +188,15 @@ pub enum Reason {
         /// So many attempts are alive.
         alive: usize,
     },
+    /// Its end is decided, and the tasks of `finally` run before it.
+    Finishing {
+        /// How it ends.
+        end: JobEnd,
+        /// Why, where it fails.
+        error: Option<Failure>,
+        /// By whom, where it is cancelled.
+        by: Option<Cause>,
+    },
     /// The engine holds jobs without running them.
     NothingRuns,
     /// The engine is starting, or is being shut down.
@@ -347,6 +357,7 @@ impl Reason {
             Self::Pausing { .. } => "pausing",
             Self::Cancelling { .. } => "cancelling",
             Self::Failing { .. } => "failing",
+            Self::Finishing { .. } => "finishing",
             Self::NothingRuns => "nothing_runs",
             Self::EngineNotReady => "engine_not_ready",
             Self::Unreadable { .. } => "unreadable",

@@ -3,7 +3,7 @@
 use annals_tasks_sdk::{TaskId, Timestamp};
 
 use super::reason::Reason;
-use crate::job::{Command, Context, Job, LossRule, Origin, PauseMode, decide};
+use crate::job::{CancelMode, Command, Context, Job, LossRule, Origin, PauseMode, decide};
 
 /// A command that would change what keeps a job, as data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Remedy {
     Interrupt,
     /// End it.
     Cancel,
+    /// End it without what is to be done before.
+    CancelNow,
     /// Try a task again now.
     Retry {
         /// Which one.
@@ -38,7 +40,7 @@ impl Remedy {
             Self::Execute => "execute",
             Self::Resume => "resume",
             Self::Interrupt => "pause",
-            Self::Cancel => "cancel",
+            Self::Cancel | Self::CancelNow => "cancel",
             Self::Retry { .. } => "retry",
             Self::Skip { .. } => "skip",
         }
@@ -50,7 +52,8 @@ impl Remedy {
             Self::Execute => Command::Execute { paused: false },
             Self::Resume => Command::Resume,
             Self::Interrupt => Command::Pause { mode: PauseMode::Interrupt },
-            Self::Cancel => Command::Cancel,
+            Self::Cancel => Command::CANCEL,
+            Self::CancelNow => Command::Cancel { mode: CancelMode::Now },
             Self::Retry { task } => Command::Retry { task: task.clone() },
             Self::Skip { task, cascade } => {
                 Command::Skip { task: Some(task.clone()), output: None, cascade: *cascade }
@@ -62,6 +65,7 @@ impl Remedy {
     pub(super) fn all_of(reason: &Reason, job: &Job, now: Timestamp) -> Vec<Self> {
         let candidates = match reason {
             Reason::Failed { .. } | Reason::Cancelled { .. } => vec![Self::Execute],
+            Reason::Finishing { .. } => vec![Self::CancelNow],
             Reason::NotExecuted => vec![Self::Execute, Self::Cancel],
             Reason::WantsKey { .. } => vec![Self::Cancel],
             Reason::Paused { .. } => vec![Self::Resume, Self::Cancel],

@@ -132,6 +132,12 @@ impl fmt::Display for Reason {
                 error.iter().try_for_each(|error| write!(f, "{}: ", failure(error)))?;
                 on_the_way(f, "failed", None, *alive)
             }
+            Self::Finishing { end, error, by } => {
+                let end = end.as_str();
+                write!(f, "the job is about to be {end}{}", after(by.as_ref()))?;
+                error.iter().try_for_each(|error| write!(f, ", for {}", failure(error)))?;
+                f.write_str(": the tasks of `finally` run before")
+            }
             Self::NothingRuns => f.write_str(
                 "no engine runs on this store now: this one records what it is asked and starts \
                  nothing",
@@ -261,6 +267,7 @@ fn because(why: Option<StopReason>) -> &'static str {
         Some(StopReason::Cancel) => ", since the job is to be cancelled",
         Some(StopReason::Pause) => ", since the job is to be paused",
         Some(StopReason::Deadline) => ", since the deadline of the run has passed",
+        Some(StopReason::FailFast) => ", since another task has failed and the plan fails fast",
         Some(StopReason::Skip) => ", since the task is to be skipped",
         None => ", since its time is over, nothing was heard of it, or the engine ends",
     }

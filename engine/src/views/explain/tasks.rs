@@ -5,7 +5,7 @@ use annals_tasks_sdk::TaskId;
 
 use super::make::{Dispatch, Queued, Seen, TASKS_EXPLAINED};
 use super::reason::{Ahead, Gone, InLine, Line, Reason};
-use crate::job::{Attempt, Job, JobStatus, Task, TaskNumber, TaskStatus, Waiting};
+use crate::job::{Attempt, Job, Task, TaskNumber, TaskStatus, Waiting};
 use crate::runtime::GRACE;
 
 /// So many tasks are named that one waits for.
@@ -41,7 +41,7 @@ impl Tasks {
         let (mut all, job) = (Self::default(), &*seen.snapshot.job);
         let starts_none = seen.dispatch != Dispatch::Runs || seen.wants_key().is_some();
         for (number, task) in job.tasks().filter(|(_, task)| !task.is_settled()) {
-            let goes_on = job.status() == JobStatus::Running && job.intent().is_none();
+            let goes_on = job.starts_tasks_of(task.part());
             match task.status() {
                 TaskStatus::Completed | TaskStatus::Skipped | TaskStatus::Removed => {}
                 TaskStatus::Failed if told == Some(&task.spec.id) => {}

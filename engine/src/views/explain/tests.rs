@@ -50,7 +50,7 @@ fn id(text: &str) -> TaskId {
 fn stopped(outside: bool, after: Duration) -> Explanation {
     let (mut job, _) = job(r#"{"id": "a", "kind": "noop"}"#);
     step(&mut job, Report::Start { task: FIRST }, &context(Origin::ENGINE)).unwrap();
-    step(&mut job, Command::Cancel, &context(Origin::actor("ada"))).unwrap();
+    step(&mut job, Command::CANCEL, &context(Origin::actor("ada"))).unwrap();
     let mut seen = seen(&job);
     let live = Live { stopping_since: Some(NOW), ..Live::default() };
     seen.snapshot.live.insert(FIRST, live);

@@ -124,7 +124,7 @@ impl Maker {
         let paused = self.submit(house, SLEEPING);
         self.command(house, paused, Command::Pause { mode: PauseMode::Drain });
         let cancelled = self.submit(house, SLEEPING);
-        self.command(house, cancelled, Command::Cancel);
+        self.command(house, cancelled, Command::CANCEL);
         let again = self.submit(house, FAILING);
         self.command(house, again, Command::Execute { paused: true });
         let edited = self.submit(house, SLEEPING);

@@ -99,7 +99,7 @@ fn failed() -> Script {
     let plan =
         r#"{"id": "a", "kind": "work", "input": {"fails": 99}}, {"id": "b", "kind": "work"}"#;
     let steps = vec![ask(
-        || Command::Cancel,
+        || Command::CANCEL,
         |job| job.status() == Failed,
         |job| job.status() == Cancelled,
     )];
@@ -114,7 +114,7 @@ fn cancelled() -> Script {
     let plan = r#"{"id": "a", "kind": "hold"}, {"id": "b", "kind": "work"}"#;
     let steps = vec![
         ask(
-            || Command::Cancel,
+            || Command::CANCEL,
             runs,
             |job| job.intent() == Some(Intent::Cancel) || job.status() == Cancelled,
         ),

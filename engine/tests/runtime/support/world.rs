@@ -144,7 +144,7 @@ async fn command(job: &JobHandle, command: Command) -> Result<(), CommandError> 
 }
 
 pub(crate) async fn cancel(job: &JobHandle) {
-    command(job, Command::Cancel).await.expect("it can be cancelled");
+    command(job, Command::CANCEL).await.expect("it can be cancelled");
 }
 
 pub(crate) async fn pause(job: &JobHandle, mode: PauseMode) {

@@ -1,0 +1,78 @@
+//! The end of a run: what stops the work, and what is done when it is over.
+
+use annals_tasks_sdk::plan::{JobEnd, OnFailure};
+
+use super::event::{Failure, Part, SkippedBy};
+use super::state::{Job, StopReason, Task, count};
+use super::status::{Intent, JobStatus, TaskStatus};
+use super::steps::Steps;
+
+impl Job {
+    /// Whether the job is on its way to `failed` as soon as this task has failed.
+    pub(super) fn ends_by_failure_of(&self, task: &Task) -> bool {
+        let fails = !task.is_tolerated() && task.spec.policy.on_failure == OnFailure::Fail;
+        fails && self.header.fail_fast && self.dispatches()
+    }
+
+    /// The first failure that fails the job ends it.
+    pub(super) fn fail_fast(&mut self) {
+        let fails = |&at: &u32| self.ends_by_failure_of(&self.tasks[at as usize]);
+        if self.ending.is_none() && self.failed.iter().any(fails) {
+            self.intent = Some(Intent::Fail);
+            self.deadline = None;
+            self.tell_all_to_stop(StopReason::FailFast);
+        }
+    }
+
+    /// The work is over, and the tasks of `finally` have their turn.
+    pub(super) fn begin_to_end(&mut self, end: JobEnd, error: Option<&Failure>) {
+        self.status = JobStatus::Running;
+        self.intent = Some(match end {
+            JobEnd::Completed => Intent::Complete,
+            JobEnd::Failed => Intent::Fail,
+            JobEnd::Cancelled => Intent::Cancel,
+        });
+        self.ending = Some(end);
+        self.deadline = None;
+        self.error = error.cloned();
+        self.interrupt_waiting();
+        self.turn_to(Part::Finally);
+    }
+
+    pub(super) fn interrupt_waiting(&mut self) {
+        let waiting: Vec<u32> =
+            self.timed.iter().map(|&(_, at)| at).chain(self.kindless.iter().copied()).collect();
+        for at in waiting {
+            self.set_status(at, TaskStatus::Interrupted, None);
+        }
+    }
+
+    /// The tasks of `finally` run once for each end; those that an operator took out stay out.
+    pub(super) fn renew_finally(&mut self) {
+        for at in 0..count(self.tasks.len()) {
+            let task = &mut self.tasks[at as usize];
+            if task.part != Part::Finally {
+                continue;
+            }
+            task.settled = false;
+            task.steps = Steps::default();
+            task.unmet = count(task.needs.len()) + 1;
+            let stays = match task.status {
+                TaskStatus::Removed => true,
+                TaskStatus::Skipped => task.skipped_by == Some(SkippedBy::Request),
+                _ => false,
+            };
+            if stays {
+                continue;
+            }
+            match task.status {
+                TaskStatus::Completed => self.counts.completed -= 1,
+                TaskStatus::Failed => self.counts.tolerated -= 1,
+                TaskStatus::Skipped => self.counts.skipped -= 1,
+                _ => {}
+            }
+            (task.skipped_by, task.output, task.error, task.checkpoint) = (None, None, None, None);
+            self.set_status(at, TaskStatus::Pending, None);
+        }
+    }
+}
