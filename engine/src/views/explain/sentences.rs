@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use annals_tasks_sdk::duration::format_duration;
+use annals_tasks_sdk::plan::JobEnd;
 use annals_tasks_sdk::{Progress, TaskId};
 
 use super::reason::{Ahead, Cause, Gone, HeldKey, InLine, Line, Other, Reason, RunDeadline};
@@ -133,9 +134,13 @@ impl fmt::Display for Reason {
                 on_the_way(f, "failed", None, *alive)
             }
             Self::Finishing { end, error, by } => {
-                let end = end.as_str();
-                write!(f, "the job is about to be {end}{}", after(by.as_ref()))?;
-                error.iter().try_for_each(|error| write!(f, ", for {}", failure(error)))?;
+                let end = match end {
+                    JobEnd::Completed => "complete",
+                    JobEnd::Failed => "fail",
+                    JobEnd::Cancelled => "be cancelled",
+                };
+                write!(f, "the job is about to {end}{}", after(by.as_ref()))?;
+                error.iter().try_for_each(|error| write!(f, " ({})", failure(error)))?;
                 f.write_str(": the tasks of `finally` run before")
             }
             Self::NothingRuns => f.write_str(
