@@ -160,7 +160,7 @@ impl Draft {
 /// About what a record takes at most, unless it brings payloads or texts.
 fn room_for(event: &Event) -> usize {
     match event {
-        Event::JobSubmitted(submitted) => ROOM + ROOM * submitted.plan.tasks.len(),
+        Event::JobSubmitted(submitted) => ROOM + ROOM * submitted.plan.all_tasks().count(),
         _ => ROOM,
     }
 }

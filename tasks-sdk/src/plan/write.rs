@@ -92,13 +92,15 @@ pub(super) fn at_most(plan: &Plan) -> usize {
         };
         let title = task.title.as_deref().map_or(0, text);
         let names = text(task.id.as_str()) + text(task.kind.as_str());
-        OF_TASK + names + title + task.input.as_str().len() + needs + policy
+        // Few tasks have one, so that it may well be written to know its length.
+        let when = task.when.as_ref().map_or(0, |when| condition::write(when).len());
+        OF_TASK + names + title + task.input.as_str().len() + needs + when + policy
     };
     let labels = plan.labels.iter().map(|(key, value)| text(key) + text(value)).sum::<usize>();
     let payloads = [Some(&plan.input), plan.output.as_ref()].into_iter().flatten();
     let payloads = payloads.map(|payload| payload.as_str().len()).sum::<usize>();
     let texts = text(&plan.name) + plan.exclusive.as_deref().map_or(0, text);
-    OF_PLAN + texts + labels + payloads + plan.tasks.iter().map(task).sum::<usize>()
+    OF_PLAN + texts + labels + payloads + plan.all_tasks().map(task).sum::<usize>()
 }
 
 pub(super) fn task(task: &TaskSpec) -> String {
@@ -175,7 +177,7 @@ fn backoff(backoff: &Backoff) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{Limits, OnFailure, OnLost, Policy};
+    use super::super::{Condition, Limits, OnFailure, OnLost, Policy, TaskEnd};
     use super::*;
     use crate::duration::DURATION_MAX;
     use crate::{KindName, TaskId};
@@ -214,8 +216,12 @@ mod tests {
             task.input = Payload::of(&text).unwrap();
             task.needs = Some((0..n).map(id).collect());
             task.policy = policy.clone();
+            let ends = [TaskEnd::Interrupted; 6].into();
+            task.when = Some(Box::new(Condition::Task { task: id(n), ends }));
             plan.tasks.push(task);
         }
+        plan.fail_fast = true;
+        plan.finally = plan.tasks.clone();
         plan
     }
 
@@ -225,7 +231,7 @@ mod tests {
             let mut plan = plan_of(tasks, letters);
             let written = plan.to_json().as_str().len();
             assert!(written <= at_most(&plan), "{tasks} tasks, {letters} letters");
-            for task in &mut plan.tasks {
+            for task in plan.tasks.iter_mut().chain(&mut plan.finally) {
                 task.policy = Policy::default();
             }
             assert!(plan.to_json().as_str().len() <= at_most(&plan), "{tasks} default policies");
