@@ -172,6 +172,10 @@ impl Job {
                     }
                     format!("`{task}` is {} and gives no output; give a default", from.status)
                 }
+                // When its attempt is over it will give none.
+                Some((_, from)) if is_strict && from.skip_gives_nothing() => {
+                    format!("`{task}` is being skipped and gives no output; give a default")
+                }
                 // What is settled has given what it gives.
                 Some((at, from)) if needed[at as usize] || from.settled => return None,
                 Some(_) => {
@@ -264,6 +268,11 @@ fn lack(unresolved: Unresolved) -> Failure {
 }
 
 impl Task {
+    /// Whether a skip without a substitute waits for its live attempt to end.
+    fn skip_gives_nothing(&self) -> bool {
+        self.skip.as_deref().is_some_and(Option::is_none)
+    }
+
     fn is_removed(&self) -> bool {
         self.status == TaskStatus::Removed
     }

@@ -125,7 +125,8 @@ impl Oracle {
                 // What a condition took from a task is told to who takes it from now on.
                 let by_condition = self.tasks[from].by_condition && said_anew != Some(at);
                 let passed_over = self.is_passed_over(from) && !by_condition;
-                let gone = passed_over && self.tasks[from].output.is_none();
+                let known = &self.tasks[from];
+                let gone = (passed_over && known.output.is_none()) || known.gives_nothing;
                 if from == at || (gone && !default) {
                     return Some("invalid_task");
                 }

@@ -170,9 +170,9 @@ fn data_flows(oracle: &Oracle, settled: &[bool]) {
         assert!(!needed[at], "t{at} needs itself");
         for (from, default) in takes {
             // A condition may well leave others without what they take.
-            let gone = oracle.is_passed_over(from)
-                && oracle.tasks[from].output.is_none()
-                && !oracle.tasks[from].by_condition;
+            let known = &oracle.tasks[from];
+            let passed_over = oracle.is_passed_over(from) && !known.by_condition;
+            let gone = (passed_over && known.output.is_none()) || known.gives_nothing;
             assert!(default || !gone, "t{at} takes the output of t{from}, which is gone");
             let ordered = needed[from] || !oracle.is_to_run(from, settled);
             assert!(ordered, "t{at} takes the output of t{from} and does not need it");

@@ -38,6 +38,8 @@ pub(crate) struct Known {
     pub(crate) attempts: u32,
     pub(crate) life: Life,
     pub(crate) being_skipped: bool,
+    /// The skip that waits brings no output.
+    pub(crate) gives_nothing: bool,
     pub(crate) waits: Option<Waits>,
     pub(crate) output: Option<Payload>,
     /// By the events that recorded them, the names, attempts and results of steps.
@@ -58,6 +60,7 @@ pub(crate) const NEW: Known = Known {
     attempts: 0,
     life: Life::None,
     being_skipped: false,
+    gives_nothing: false,
     waits: None,
     output: None,
     steps: BTreeMap::new(),
@@ -95,7 +98,7 @@ impl Known {
     }
 
     pub(crate) fn closes(&mut self, status: TaskStatus, output: Option<Payload>) {
-        (self.status, self.being_skipped) = (status, false);
+        (self.status, self.being_skipped, self.gives_nothing) = (status, false, false);
         (self.waits, self.output) = (None, output);
     }
 }

@@ -36,10 +36,11 @@ impl Oracle {
             Event::StepRecorded { task, attempt, name, value } => {
                 self.tasks[index(*task)].records(self.seq, (name, *attempt, *value));
             }
-            Event::SkipRequested { task, .. } => {
+            Event::SkipRequested { task, output } => {
                 let known = &mut self.tasks[index(*task)];
                 assert!(known.is_live() && !known.being_skipped);
                 (known.being_skipped, known.life) = (true, Life::Stopping);
+                known.gives_nothing = output.is_none();
             }
             Event::TaskWaiting { task, wait } => {
                 assert!(self.dispatches() && self.could_start(index(*task)));

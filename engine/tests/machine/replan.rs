@@ -37,6 +37,20 @@ fn a_task_comes_to_stand_where_it_is_put() {
     }
 }
 
+/// What is being skipped gives no output when its attempt is over, unless it ends well.
+#[test]
+fn nobody_comes_to_take_what_is_being_skipped() {
+    let takes = |default: &str| format!(r#"edit b {{"input":{{"$output":"a"{default}}}}}"#);
+    let given = "start a; skip a";
+    check("a b", given, &takes(""), "refused: invalid_task");
+    check("a b", given, &takes(r#","default":0"#), "TaskEdited b");
+    check("a b", given, "insert c$a", "refused: invalid_task");
+    check("a b", "start a; skip a =7", &takes(""), "TaskEdited b");
+    check("a b", "start a; skip a =7", "insert c$a", "TaskInserted c");
+    check("a b", "start a; skip a; stopped a", &takes(""), "refused: invalid_task");
+    check("a b", "start a; skip a; done a", &takes(""), "TaskEdited b");
+}
+
 #[test]
 fn what_an_edit_would_break_is_refused() {
     let table = [
