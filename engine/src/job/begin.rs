@@ -53,9 +53,26 @@ impl Job {
             source: source.clone(),
         };
         let mut job = Self {
-            id,
             seq: 1,
             revision: 1,
+            exclusive: plan.exclusive.clone().map(Exclusive::of).map(Box::new),
+            tasks,
+            order,
+            names,
+            by_kind,
+            ..Self::blank(id, time, header)
+        };
+        job.link(needs);
+        job.bytes = size::of_new(&job);
+        job
+    }
+
+    /// A job without tasks, of which no event was taken in.
+    pub(super) fn blank(id: JobId, time: Timestamp, header: Header) -> Self {
+        Self {
+            id,
+            seq: 0,
+            revision: 0,
             time,
             header,
             forked: None,
@@ -69,14 +86,14 @@ impl Job {
             ending: None,
             cut_short: false,
             turn: Part::Tasks,
-            exclusive: plan.exclusive.clone().map(Exclusive::of).map(Box::new),
+            exclusive: None,
             purged: None,
-            tasks,
-            order,
-            names,
+            tasks: Vec::new(),
+            order: Vec::new(),
+            names: Vec::new(),
             ready: Sorted::default(),
             declined: Sorted::default(),
-            by_kind,
+            by_kind: Vec::new(),
             live: Sorted::default(),
             timed: Sorted::default(),
             kindless: Sorted::default(),
@@ -84,10 +101,7 @@ impl Job {
             unsettled: 0,
             counts: Counts::default(),
             bytes: 0,
-        };
-        job.link(needs);
-        job.bytes = size::of_new(&job);
-        job
+        }
     }
 }
 

@@ -9,11 +9,10 @@ use std::sync::Arc;
 use annals_tasks_sdk::plan::Start;
 use annals_tasks_sdk::{JobId, Payload, Timestamp};
 
-use super::event::{Event, Origin, Part, Purged, Recorded};
+use super::event::{Event, Origin, Purged, Recorded};
 use super::rejection::Rejection;
 use super::size;
-use super::sorted::Sorted;
-use super::state::{Counts, Header, Job, count};
+use super::state::{Header, Job, count};
 
 /// What is known of a job that was purged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,37 +49,11 @@ impl Job {
     pub fn of_tombstone(id: JobId, tombstone: Arc<Tombstone>) -> Self {
         let (status, at) = (tombstone.purged.status, tombstone.at);
         let mut job = Self {
-            id,
             seq: tombstone.seq(),
-            revision: 0,
-            time: at,
-            header: Header::blank(),
-            forked: None,
             status,
-            intent: None,
-            created: at,
-            started: None,
             finished: Some(at),
-            deadline: None,
-            error: None,
-            ending: None,
-            cut_short: false,
-            turn: Part::Tasks,
-            exclusive: None,
             purged: Some(tombstone),
-            tasks: Vec::new(),
-            order: Vec::new(),
-            names: Vec::new(),
-            ready: Sorted::default(),
-            declined: Sorted::default(),
-            by_kind: Vec::new(),
-            live: Sorted::default(),
-            timed: Sorted::default(),
-            kindless: Sorted::default(),
-            failed: Vec::new(),
-            unsettled: 0,
-            counts: Counts::default(),
-            bytes: 0,
+            ..Self::blank(id, at, Header::blank())
         };
         job.bytes = size::of_new(&job);
         job

@@ -256,12 +256,12 @@ impl JobRow {
         self.name.is_empty() && self.purged.is_none()
     }
 
-    /// The row of a job that was purged, of which files may be left.
-    pub fn of_tombstone(job: JobId, head: Head, tombstone: Arc<Tombstone>) -> Self {
+    /// The row of a job of which nothing is known but that it is there.
+    pub(crate) fn unknown(job: JobId, created: Timestamp) -> Self {
         Self {
             job,
-            head,
-            status: tombstone.purged.status,
+            head: Head::default(),
+            status: JobStatus::Running,
             intent: None,
             active: true,
             due: None,
@@ -271,15 +271,22 @@ impl JobRow {
             source: None,
             labels: BTreeMap::new(),
             forked_from: None,
-            created: tombstone.at,
+            created,
             started: None,
-            finished: Some(tombstone.at),
+            finished: None,
             total_tasks: 0,
             completed_tasks: 0,
             skipped_tasks: 0,
             error: None,
-            purged: Some(tombstone),
+            purged: None,
         }
+    }
+
+    /// The row of a job that was purged, of which files may be left.
+    pub fn of_tombstone(job: JobId, head: Head, tombstone: Arc<Tombstone>) -> Self {
+        let (status, at) = (tombstone.purged.status, tombstone.at);
+        let purged = Some(tombstone);
+        Self { head, status, finished: Some(at), purged, ..Self::unknown(job, at) }
     }
 
     /// Whether a start must look at it: it has not ended, or was purged and files of it may be

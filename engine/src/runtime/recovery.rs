@@ -1,9 +1,8 @@
 //! Recovery: what the log says is folded into jobs again.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use annals_tasks_sdk::{JobId, Timestamp};
+use annals_tasks_sdk::JobId;
 
 use super::error::{EngineError, JobError};
 use super::executor::{Entries, Entry, Executor, Parked, row};
@@ -293,7 +292,7 @@ fn row_of_broken(reader: &dyn LogReader, job: Option<&Job>, last: &ReadRow) -> J
     let known = known.or_else(|| reader.job_row(last.job).ok().flatten());
     let time = last.events.first().map(|event| event.time);
     let time = time.or_else(|| last.unknown.first().map(|event| event.time));
-    let known = known.unwrap_or_else(|| unknown(last.job, time.unwrap_or_default()));
+    let known = known.unwrap_or_else(|| JobRow::unknown(last.job, time.unwrap_or_default()));
     not_to_be_run(known, last.after)
 }
 
@@ -306,30 +305,4 @@ fn not_to_be_run(mut known: JobRow, head: Head) -> JobRow {
         known.status = JobStatus::Running;
     }
     known
-}
-
-/// The row of a job of which nothing is known but that it is there.
-pub(super) fn unknown(job: JobId, created: Timestamp) -> JobRow {
-    JobRow {
-        job,
-        head: Head::default(),
-        status: JobStatus::Running,
-        intent: None,
-        active: true,
-        due: None,
-        revision: 0,
-        name: Box::default(),
-        workflow: None,
-        source: None,
-        labels: BTreeMap::new(),
-        forked_from: None,
-        created,
-        started: None,
-        finished: None,
-        total_tasks: 0,
-        completed_tasks: 0,
-        skipped_tasks: 0,
-        error: None,
-        purged: None,
-    }
 }

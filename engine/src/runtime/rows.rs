@@ -136,7 +136,6 @@ impl Loop {
 mod tests {
     use annals_tasks_sdk::Timestamp;
 
-    use super::super::recovery::unknown;
     use super::*;
 
     #[test]
@@ -146,7 +145,7 @@ mod tests {
         assert_eq!(rows.newest(None).count(), 0);
         rows.changed.extend([2, 3, 7].map(id));
         rows.awaited.extend([3, 4, 7].map(id));
-        let row = |n| (id(n), unknown(id(n), Timestamp::default()));
+        let row = |n| (id(n), JobRow::unknown(id(n), Timestamp::default()));
         rows.leaving.extend([1, 3, 5, 9].map(row));
         let newest = |before: Option<u128>| rows.newest(before.map(id)).collect::<Vec<_>>();
         assert_eq!(newest(None), [9, 7, 5, 4, 3, 2, 1].map(id));
