@@ -161,7 +161,7 @@ impl Oracle {
         // What the plan gives in the end is not for the oracle to judge.
         let fail_fast = plan.fail_fast;
         let exclusive = plan.exclusive.is_some();
-        let draft = Draft { tasks, output: None, manual: false, deadline, fail_fast, exclusive };
+        let draft = Draft { deadline, fail_fast, exclusive, ..Draft::of(tasks) };
         let mut oracle = Self::new(draft);
         oracle.renamed = renamed;
         oracle

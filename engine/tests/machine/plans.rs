@@ -56,7 +56,7 @@ pub(crate) fn draft(rng: &mut Rng) -> Draft {
     let work = tasks.iter().filter(|task| !task.at_end).count();
     let output = (rng.u8(..5) == 0).then(|| (rng.usize(..work), rng.bool()));
     let (manual, fail_fast) = (rng.u8(..4) == 0, rng.u8(..6) == 0);
-    let mut draft = Draft { tasks, output, manual, deadline: None, fail_fast, exclusive: false };
+    let mut draft = Draft { output, manual, fail_fast, ..Draft::of(tasks) };
     for at in 0..draft.tasks.len() {
         let at_end = draft.tasks[at].at_end;
         let needed = all_needed(&draft.tasks, at);
@@ -142,6 +142,12 @@ fn has_circle(tasks: &[Sketch]) -> bool {
 }
 
 impl Draft {
+    /// A plan that says nothing but what its tasks are.
+    pub(crate) fn of(tasks: Vec<Sketch>) -> Self {
+        let (output, manual, deadline) = (None, false, None);
+        Self { tasks, output, manual, deadline, fail_fast: false, exclusive: false }
+    }
+
     /// The plan that is submitted.
     pub(crate) fn plan(&self) -> Plan {
         let mut plan = Plan::new("walk");

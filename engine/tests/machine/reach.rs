@@ -32,18 +32,14 @@ fn drafts_of_three() -> [Draft; 3] {
     let sleeper = Sketch { sleeps: true, ..root.clone() };
     let join = Sketch { needs: Some(vec![0, 1]), ..PLAIN };
     let beside = Sketch { needs: Some(vec![0]), ..PLAIN };
-    let draft = |tasks| Draft {
-        tasks,
-        output: None,
-        manual: false,
-        deadline: None,
-        fail_fast: false,
-        exclusive: false,
-    };
     [
-        draft(vec![retried, taker, PLAIN]),
-        draft(vec![root, pausing, beside]),
-        Draft { output: Some((2, false)), manual: true, ..draft(vec![tolerant, sleeper, join]) },
+        Draft::of(vec![retried, taker, PLAIN]),
+        Draft::of(vec![root, pausing, beside]),
+        Draft {
+            output: Some((2, false)),
+            manual: true,
+            ..Draft::of(vec![tolerant, sleeper, join])
+        },
     ]
 }
 
@@ -55,21 +51,13 @@ fn with_end() -> Draft {
         looks: Some(Looks::JobEnds(vec![JobEnd::Failed, JobEnd::Cancelled])),
         ..PLAIN
     };
-    let tasks = vec![PLAIN, last];
-    Draft { tasks, output: None, manual: true, deadline: None, fail_fast: true, exclusive: false }
+    Draft { manual: true, fail_fast: true, ..Draft::of(vec![PLAIN, last]) }
 }
 
 /// One task that waits for its next try under a deadline.
 fn lone() -> Draft {
     let again = Sketch { max_attempts: 2, on_lost: OnLost::Pause, ..PLAIN };
-    Draft {
-        tasks: vec![again],
-        output: None,
-        manual: true,
-        deadline: Some(6_000),
-        fail_fast: false,
-        exclusive: false,
-    }
+    Draft { manual: true, deadline: Some(6_000), ..Draft::of(vec![again]) }
 }
 
 /// What was searched.

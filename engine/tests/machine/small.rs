@@ -35,20 +35,12 @@ pub(crate) fn drafts() -> [Draft; 4] {
     let sleeper = Sketch { sleeps: true, needs: Some(Vec::new()), ..PLAIN };
     let again = Sketch { max_attempts: 2, needs: Some(Vec::new()), on_lost: OnLost::Fail, ..PLAIN };
     let tolerant = Sketch { on_failure: OnFailure::Continue, ..PLAIN };
-    let draft = |tasks| Draft {
-        tasks,
-        output: None,
-        manual: false,
-        deadline: None,
-        fail_fast: false,
-        exclusive: false,
-    };
     [
-        draft(vec![retried, taker]),
-        draft(vec![pausing, beside]),
-        Draft { output: Some((0, false)), manual: true, ..draft(vec![tolerant, PLAIN]) },
+        Draft::of(vec![retried, taker]),
+        Draft::of(vec![pausing, beside]),
+        Draft { output: Some((0, false)), manual: true, ..Draft::of(vec![tolerant, PLAIN]) },
         // Between the ends of a sleep and of a back-off.
-        Draft { deadline: Some(6_000), ..draft(vec![sleeper, again]) },
+        Draft { deadline: Some(6_000), ..Draft::of(vec![sleeper, again]) },
     ]
 }
 
