@@ -5,6 +5,7 @@
 //! [`Job::evolve`] takes an event in, and [`Job::effects`] tells what the runtime must do. [`step`]
 //! strings the first two together.
 
+mod attempts;
 mod begin;
 mod command;
 mod condition;
@@ -21,6 +22,7 @@ mod graph;
 mod key;
 mod kinds;
 mod legal;
+mod parts;
 mod purge;
 mod references;
 mod rejection;
