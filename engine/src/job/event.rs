@@ -248,6 +248,13 @@ pub enum Event {
         /// Whether its checkpoint and its steps were dropped.
         reset: bool,
     },
+    /// The task, which is done for each element of a list, has become its instances.
+    TaskExpanded {
+        /// The task.
+        task: TaskNumber,
+        /// The list.
+        items: Payload,
+    },
     /// An attempt saved a checkpoint; the value lies beside the record.
     CheckpointSaved {
         /// The task.
@@ -314,6 +321,7 @@ impl Event {
             Self::TaskInserted { .. } => "TaskInserted",
             Self::TaskMoved { .. } => "TaskMoved",
             Self::TaskEdited { .. } => "TaskEdited",
+            Self::TaskExpanded { .. } => "TaskExpanded",
             Self::CheckpointSaved { .. } => "CheckpointSaved",
             Self::StepRecorded { .. } => "StepRecorded",
         }

@@ -16,6 +16,7 @@ mod types;
 mod v1;
 mod v2;
 mod v3;
+mod v4;
 mod verify;
 mod viewer;
 mod waypoints;

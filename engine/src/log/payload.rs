@@ -4,18 +4,19 @@
 //! an older version becomes the machine's type of now.
 
 use super::codec::CodecError;
-use super::{types, v1, v2, v3};
+use super::{types, v1, v2, v3, v4};
 use crate::job::Event;
 
 /// The version that the payload of an event is written in.
 pub(super) const fn version(event: &Event) -> u16 {
     match event {
         Event::JobSubmitted(_)
-        | Event::CancelRequested { .. }
-        | Event::JobEnding { .. }
         | Event::TaskInserted { .. }
         | Event::TaskEdited { .. }
-        | Event::TaskSkipped { .. } => v3::VERSION,
+        | Event::TaskExpanded { .. } => v4::VERSION,
+        Event::CancelRequested { .. } | Event::JobEnding { .. } | Event::TaskSkipped { .. } => {
+            v3::VERSION
+        }
         Event::DeadlinePassed { .. } | Event::TaskMoved { .. } => v2::VERSION,
         _ => v1::VERSION,
     }
@@ -24,11 +25,11 @@ pub(super) const fn version(event: &Event) -> u16 {
 /// Appends an event's payload to `out`, in its [`version`].
 pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecError> {
     match event {
-        Event::JobSubmitted(submitted) => v3::put_submitted(submitted, out),
+        Event::JobSubmitted(submitted) => v4::put_submitted(submitted, out),
         Event::CancelRequested { .. } | Event::JobEnding { .. } => v3::put_run(event, out),
-        Event::TaskInserted { .. } | Event::TaskEdited { .. } | Event::TaskSkipped { .. } => {
-            v3::put_edit(event, out)
-        }
+        Event::TaskInserted { .. } | Event::TaskEdited { .. } => v4::put_edit(event, out),
+        Event::TaskExpanded { .. } => v4::put_expanded(event, out),
+        Event::TaskSkipped { .. } => v3::put_edit(event, out),
         Event::DeadlinePassed { .. } => v2::put_run(event, out),
         Event::TaskMoved { .. } => v2::put_edit(event, out),
         _ => v1::put(event, out),
@@ -38,6 +39,9 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecError> {
 /// Reads an event's payload; `None` when this build does not know the type, or that version of it.
 pub(super) fn get(number: u16, version: u16, payload: &[u8]) -> Result<Option<Event>, CodecError> {
     match (number, version) {
+        (types::JOB_SUBMITTED, v4::VERSION) => v4::get_submitted(payload),
+        (types::TASK_EXPANDED, v4::VERSION) => v4::get_expanded(payload),
+        (_, v4::VERSION) => v4::get_edit(number, payload),
         (types::JOB_SUBMITTED, v3::VERSION) => v3::get_submitted(payload),
         (types::CANCEL_REQUESTED | types::JOB_ENDING, v3::VERSION) => v3::get_run(number, payload),
         (_, v3::VERSION) => v3::get_edit(number, payload),

@@ -42,13 +42,13 @@ types! {
     TASK_INSERTED = 36 "TaskInserted",
     TASK_MOVED = 37 "TaskMoved",
     TASK_EDITED = 38 "TaskEdited",
+    TASK_EXPANDED = 39 "TaskExpanded",
     CHECKPOINT_SAVED = 40 "CheckpointSaved",
     STEP_RECORDED = 41 "StepRecorded",
 }
 
 /// Numbers that are registered for types that no build writes yet.
-pub(super) const RESERVED: &[(u16, &str)] =
-    &[(39, "TaskExpanded"), (42, "SignalReceived"), (43, "SignalDelivered")];
+pub(super) const RESERVED: &[(u16, &str)] = &[(42, "SignalReceived"), (43, "SignalDelivered")];
 
 /// The name that is registered for a type number.
 pub(super) fn name(number: u16) -> Option<&'static str> {
@@ -87,6 +87,7 @@ pub(super) const fn number(event: &Event) -> u16 {
         Event::TaskInserted { .. } => TASK_INSERTED,
         Event::TaskMoved { .. } => TASK_MOVED,
         Event::TaskEdited { .. } => TASK_EDITED,
+        Event::TaskExpanded { .. } => TASK_EXPANDED,
         Event::CheckpointSaved { .. } => CHECKPOINT_SAVED,
         Event::StepRecorded { .. } => STEP_RECORDED,
     }

@@ -84,7 +84,7 @@ impl Draft {
             let (Ok(id), Ok(kind), Ok(input), Ok(when)) = (id, kind, input, when) else { continue };
             let (needs, when) = (self.needs(said), when.map(Box::new));
             let (title, policy) = (said.title.clone(), Policy::new(said.policy.clone()));
-            let spec = TaskSpec { id, title, kind, input, needs, when, policy };
+            let spec = TaskSpec { title, input, needs, when, policy, ..TaskSpec::new(id, kind) };
             match said.part {
                 Part::Tasks => plan.tasks.push(spec),
                 Part::Finally => plan.finally.push(spec),

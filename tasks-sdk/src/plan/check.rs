@@ -114,6 +114,9 @@ pub(super) fn alone(
     if let Some(condition) = &task.when {
         condition::check(condition, &(place() + "/when"), faults);
     }
+    if task.for_each.is_some() {
+        faults.add(place() + "/for_each", "`for_each` is not supported by this version");
+    }
     if !task.policy.is_default() {
         policy(&task.policy, &place(), faults);
     }

@@ -8,6 +8,7 @@ mod condition;
 mod dataflow;
 pub(crate) mod fault;
 mod fields;
+mod for_each;
 mod limits;
 mod order;
 mod patch;
@@ -29,6 +30,7 @@ use read::Unread;
 
 pub use condition::{Condition, Decision, JobEnd, TaskEnd, Test};
 pub use fault::{PlanError, PlanErrors};
+pub use for_each::ForEach;
 pub use limits::Limits;
 pub use patch::TaskPatch;
 pub use policy::{Backoff, OnFailure, OnLost, Policy, PolicyFields, Retry};
@@ -92,6 +94,8 @@ pub struct TaskSpec {
     pub needs: Option<Box<[TaskId]>>,
     /// Whether it runs when its turn has come, or is skipped; it runs when this is left out.
     pub when: Option<Box<Condition>>,
+    /// The list for each element of which it is done, where it is done more than once.
+    pub for_each: Option<Box<ForEach>>,
     /// Timeouts, retries, and what a failure or a loss means.
     pub policy: Policy,
 }
@@ -179,8 +183,16 @@ impl Plan {
 impl TaskSpec {
     /// A task with no input that needs the task before it.
     pub fn new(id: TaskId, kind: KindName) -> Self {
-        let (title, input, needs, when) = (None, Payload::NULL, None, None);
-        Self { id, title, kind, input, needs, when, policy: Policy::default() }
+        Self {
+            id,
+            title: None,
+            kind,
+            input: Payload::NULL,
+            needs: None,
+            when: None,
+            for_each: None,
+            policy: Policy::default(),
+        }
     }
 
     /// Reads a task that is no part of a plan yet, such as one that is to be inserted, and checks

@@ -204,14 +204,14 @@ pub(super) fn task(text: &str, pointer: &str, faults: &mut Faults) -> Lone {
     let needs = given.and_then(|text| needs(&fields, text, faults));
     let needs_are_unread = given.is_some() && needs.is_none();
     let when = condition::read(&fields, faults);
+    let named = TaskSpec::new(id.unwrap_or_else(stand_in_id), kind.unwrap_or_else(stand_in_kind));
     let spec = TaskSpec {
-        id: id.unwrap_or_else(stand_in_id),
         title: fields.string("title", faults).map(Into::into),
-        kind: kind.unwrap_or_else(stand_in_kind),
         input: payload(&fields, "input", faults).unwrap_or_default(),
         needs,
         when,
         policy: Policy::new(policy(&fields, faults)),
+        ..named
     };
     Lone { spec, id_is_unread, needs_are_unread }
 }

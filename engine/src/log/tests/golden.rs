@@ -15,7 +15,7 @@ use crate::job::{Event, IdempotencyKey, Origin, Recorded};
 use crate::log::{Head, Position, decode_row, encode_row, payload, types};
 
 /// What fields show that older versions do not have, and the first version that has them.
-const LATER: [(u16, &str); 7] = [
+const LATER: [(u16, &str); 8] = [
     (2, "deadline: None, "),
     (2, "heartbeat_timeout: None, "),
     (3, "when: None, "),
@@ -23,6 +23,7 @@ const LATER: [(u16, &str); 7] = [
     (3, "by: Request, "),
     (3, "part: Tasks, "),
     (3, " { mode: Orderly }"),
+    (4, "for_each: None, "),
 ];
 
 fn folder() -> PathBuf {
@@ -106,7 +107,7 @@ fn every_stored_payload_still_decodes() {
         }
     }
     assert_eq!(decoded, samples::events().len());
-    assert_eq!(upcast, 11, "samples of events as they were before");
+    assert_eq!(upcast, 19, "samples of events as they were before");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_tasks_sdk::plan::{
-    Backoff, Condition, JobEnd, OnFailure, OnLost, Plan, Policy, PolicyFields, Reference, Retry,
-    Start, TaskEnd, TaskSpec, Test,
+    Backoff, Condition, ForEach, JobEnd, OnFailure, OnLost, Plan, Policy, PolicyFields, Reference,
+    Retry, Start, TaskEnd, TaskSpec, Test,
 };
 use annals_tasks_sdk::{Exit, JobId, KindName, Payload, TaskId, Timestamp};
 
@@ -112,7 +112,8 @@ fn job_events() -> Vec<Event> {
         submitted(full_plan(), Some("server-init"), Some("/srv/plans/init.yaml")),
         submitted(small.clone(), None, None),
         submitted(Plan { exclusive: Some("host/web-42".into()), ..small.clone() }, None, None),
-        submitted(conditional(small), None, None),
+        submitted(conditional(small.clone()), None, None),
+        submitted(for_each(small), None, None),
         Event::JobStarted,
         Event::PauseRequested { mode: PauseMode::Drain },
         Event::PauseRequested { mode: PauseMode::Interrupt },
@@ -177,6 +178,8 @@ fn task_events() -> Vec<Event> {
         inserted(Part::Tasks, None, &[]),
         inserted(Part::Tasks, Some(TASK), &[TaskNumber(1), TaskNumber(300)]),
         inserted(Part::Finally, Some(TASK), &[]),
+        Event::TaskExpanded { task, items: payload(r#"["a",{"n":1e400}]"#) },
+        Event::TaskExpanded { task: TaskNumber(70_000), items: payload("[]") },
         Event::TaskMoved { task, after: Some(TaskNumber(70_000)) },
         Event::TaskMoved { task, after: None },
         Event::TaskEdited { task, spec: Box::new(full_plan().tasks.remove(0)), reset: true },
@@ -225,6 +228,19 @@ fn conditional(plan: Plan) -> Plan {
     plan.tasks.push(task((first, 'b')));
     plan.tasks.extend(tasks.into_iter().zip('c'..).map(task));
     plan.finally = vec![task((last, 'z'))];
+    plan
+}
+
+/// A plan with tasks that are done for each element of a list.
+fn for_each(plan: Plan) -> Plan {
+    let each = |name: &str, items: &str, concurrency| {
+        let mut task = TaskSpec::new(TaskId::new(name).unwrap(), KindName::new("noop").unwrap());
+        task.for_each = Some(Box::new(ForEach { items: payload(items), concurrency }));
+        task
+    };
+    let mut plan = plan;
+    plan.tasks.push(each("b", r#"{"$input":"/hosts"}"#, Some(300)));
+    plan.finally = vec![each("z", r#"{"$output":"a","default":[]}"#, None)];
     plan
 }
 

@@ -127,7 +127,6 @@ impl TryFrom<Plan<'_>> for plan::Plan {
         let labels = plan.labels.into_iter();
         let tasks = plan.tasks.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
         Ok(Self {
-            name: plan.name.into(),
             labels: labels.map(|(key, value)| (key.into(), value.into())).collect(),
             input: Payload::trusted(plan.input),
             start: plan.start.into(),
@@ -135,8 +134,7 @@ impl TryFrom<Plan<'_>> for plan::Plan {
             exclusive: plan.later.exclusive.map(Into::into),
             output: payload(plan.output),
             tasks,
-            fail_fast: false,
-            finally: Vec::new(),
+            ..Self::new(plan.name)
         })
     }
 }
@@ -160,14 +158,14 @@ impl TryFrom<TaskSpec<'_>> for plan::TaskSpec {
 
     fn try_from(task: TaskSpec<'_>) -> Result<Self, CodecError> {
         let ids = |needs: Vec<&str>| needs.into_iter().map(TaskId::new).collect();
+        let id = TaskId::new(task.id).map_err(|error| bad(&error))?;
+        let kind = KindName::new(task.kind).map_err(|error| bad(&error))?;
         Ok(Self {
-            id: TaskId::new(task.id).map_err(|error| bad(&error))?,
             title: task.title.map(Into::into),
-            kind: KindName::new(task.kind).map_err(|error| bad(&error))?,
             input: Payload::trusted(task.input),
             needs: task.needs.map(ids).transpose().map_err(|error| bad(&error))?,
-            when: None,
             policy: PlanPolicy::new(task.policy.try_into()?),
+            ..Self::new(id, kind)
         })
     }
 }

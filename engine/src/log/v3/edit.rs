@@ -8,7 +8,7 @@ use crate::log::codec::{CodecError, read, write};
 use crate::log::types;
 use crate::log::v1::{Json, payload, text};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct TaskInserted<'a> {
     task: u32,
     #[serde(borrow)]
@@ -18,7 +18,7 @@ struct TaskInserted<'a> {
     needed_by: Vec<u32>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct TaskEdited<'a> {
     task: u32,
     #[serde(borrow)]
@@ -35,7 +35,7 @@ struct TaskSkipped<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-enum Part {
+pub(in crate::log) enum Part {
     Tasks,
     Finally,
 }
@@ -46,21 +46,27 @@ enum SkippedBy {
     Condition,
 }
 
+impl From<job::Part> for Part {
+    fn from(part: job::Part) -> Self {
+        match part {
+            job::Part::Tasks => Self::Tasks,
+            job::Part::Finally => Self::Finally,
+        }
+    }
+}
+
+impl From<Part> for job::Part {
+    fn from(part: Part) -> Self {
+        match part {
+            Part::Tasks => Self::Tasks,
+            Part::Finally => Self::Finally,
+        }
+    }
+}
+
 /// Appends the payload of an edit of the plan.
 pub(in crate::log) fn put_edit(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecError> {
     match event {
-        Event::TaskInserted { task, spec, part, after, needed_by } => {
-            let (task, spec, after) = (task.0, (&**spec).try_into()?, after.map(|after| after.0));
-            let needed_by = needed_by.iter().map(|task| task.0).collect();
-            let part = match part {
-                job::Part::Tasks => Part::Tasks,
-                job::Part::Finally => Part::Finally,
-            };
-            write(out, &TaskInserted { task, spec, part, after, needed_by })
-        }
-        Event::TaskEdited { task, spec, reset } => {
-            write(out, &TaskEdited { task: task.0, spec: (&**spec).try_into()?, reset: *reset })
-        }
         Event::TaskSkipped { task, by, output } => {
             let by = match by {
                 job::SkippedBy::Request => SkippedBy::Request,
@@ -80,10 +86,7 @@ pub(in crate::log) fn get_edit(number: u16, bytes: &[u8]) -> Result<Option<Event
             Event::TaskInserted {
                 task: TaskNumber(task),
                 spec: Box::new(spec.try_into()?),
-                part: match part {
-                    Part::Tasks => job::Part::Tasks,
-                    Part::Finally => job::Part::Finally,
-                },
+                part: part.into(),
                 after: after.map(TaskNumber),
                 needed_by: needed_by.into_iter().map(TaskNumber).collect(),
             }

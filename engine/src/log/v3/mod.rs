@@ -9,8 +9,8 @@ mod edit;
 mod plan;
 mod run;
 
-pub(super) use edit::{get_edit, put_edit};
-pub(super) use plan::{get_submitted, put_submitted};
+pub(super) use edit::{Part, get_edit, put_edit};
+pub(super) use plan::{Submitted, TaskSpec, get_submitted};
 pub(super) use run::{get_run, put_run};
 
 /// The version that every event of this module is written with.
