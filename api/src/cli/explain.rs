@@ -111,6 +111,7 @@ fn wait(task: &Task) -> Option<String> {
             format!("task {id} waits for its next attempt, at {}", due(*until))
         }
         Waiting::Timer(until) => format!("task {id} waits until {}", due(*until)),
+        Waiting::Job(child) => format!("task {id} waits for its child job {child}"),
         Waiting::Kind(kind) => format!("task {id} waits for kind {kind:?}, which is not here"),
         Waiting::Other => return None,
     })

@@ -65,6 +65,9 @@ fn header(job: &Job) -> Vec<String> {
     if let Some(from) = job.forked_from {
         add("fork of", format!("{} (event {})", from.job, from.seq));
     }
+    if let Some(parent) = &job.parent {
+        add("child of", format!("{} (task {})", parent.job, parent.task));
+    }
     for (label, value) in &job.labels {
         add("label", format!("{}: {}", plain(label), plain(value)));
     }
@@ -109,6 +112,7 @@ fn lines_of(job: &Job, task: &Task, place: &Place) -> Vec<String> {
     let mut lines = vec![line.trim_end().to_owned()];
     lines.extend(task.attempts.iter().flat_map(attempt_lines));
     lines.extend(step_line(task));
+    lines.extend(task.child.map(|child| format!("        child job: {child}")));
     let logged = task.attempts.iter().any(|attempt| attempt.log.bytes > 0);
     if logged && task.status == TaskStatus::Failed {
         let words = format!("logs {} {id}", job.id);

@@ -10,7 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::task::{part, skipped_by};
-use super::{Due, Error, ForkedFrom, Log, Time, WaitingFor, exit};
+use super::{Due, Error, ForkedFrom, Log, Parent, Time, WaitingFor, exit};
 
 /// An event with everything that the log keeps of it.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -56,6 +56,11 @@ pub struct Data<'a> {
     source: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     forked_from: Option<ForkedFrom>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<Parent<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = Uuid)]
+    child: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     copied: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -190,7 +195,10 @@ fn data<'a>(job: Option<&'a job::Job>, event: &'a job::Event) -> Data<'a> {
             copied: Some(*copied),
             ..task.map(of).unwrap_or_default()
         },
-        E::PauseRequested { mode } => Data { mode: Some(word(*mode)), ..Data::default() },
+        E::JobLinked(parent) => Data { parent: Some((&**parent).into()), ..Data::default() },
+        E::PauseRequested { mode } | E::HoldPlaced { mode } => {
+            Data { mode: Some(word(*mode)), ..Data::default() }
+        }
         E::CancelRequested { mode: CancelMode::Now } => {
             Data { mode: Some("now"), ..Data::default() }
         }
@@ -232,13 +240,17 @@ fn data_of_task<'a>(job: Option<&'a job::Job>, event: &'a job::Event) -> Data<'a
         E::TaskWaiting { task, wait } => {
             Data { waiting_for: Some(waiting(job, *task, *wait)), ..of(*task) }
         }
+        E::ChildStarted { task, child, .. } => Data { child: Some(child.to_string()), ..of(*task) },
+        E::ChildEnded { task, end, error, .. } => {
+            Data { end: Some(end.as_str()), ..failed(of(*task), error) }
+        }
         E::RetryScheduled { task, due } => Data { due: Some(Time(*due)), ..of(*task) },
         E::TaskCompleted { task, attempt, output, exit, log } => {
             Data { output: Some(output), log: Some((*log).into()), ..with_exit(of(*task), exit) }
                 .attempt(*attempt)
         }
         E::TaskFailed { task, error } => failed(of(*task), error),
-        E::TaskRemoved { task } => of(*task),
+        E::TaskRemoved { task } | E::ChildPaused { task } => of(*task),
         E::TaskInserted { task, spec, part: of_part, after, needed_by } => {
             let names = needed_by.iter().filter_map(|&task| of(task).task);
             let (spec, needed_by) = (Some(spec.to_json()), names.collect());

@@ -257,6 +257,9 @@ impl<'a> Because<'a> {
                 ..none
             },
             Reason::Sleeps { until, .. } => Self { until: Some(Time(until.at)), ..none },
+            Reason::Child { child: other, .. } | Reason::HeldByParent { parent: other, .. } => {
+                Self { other_job: Some(other.to_string()), ..none }
+            }
             Reason::WantsKind { kind, .. } => Self { kind: Some(kind), ..none },
             Reason::WantsSlot { line: Some(line), .. } => Self::in_line(line),
             Reason::Suspect { losses, line, other, .. } => Self {

@@ -8,7 +8,7 @@ use annals_tasks_sdk::Payload;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Error, ForkedFrom, Task, TaskProgress, Time};
+use super::{Error, ForkedFrom, Parent, Task, TaskProgress, Time};
 
 /// How far the live attempts are: what is shown beside the state and is no part of it.
 pub type Live<'a> = BTreeMap<TaskNumber, TaskProgress<'a>>;
@@ -76,6 +76,9 @@ pub struct Job<'a> {
     /// Where it comes from, where it is a fork.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
+    /// Whose child it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent<'a>>,
     /// Its tasks in the order of the plan.
     pub tasks: Vec<Task<'a>>,
 }
@@ -185,6 +188,7 @@ impl<'a> Job<'a> {
             deadline_at: job.deadline_at().map(Time),
             finished_at: job.finished().map(Time),
             forked_from: job.forked_from().map(Into::into),
+            parent: job.parent().map(Into::into),
             tasks: job.tasks().map(|(number, task)| Task::of(job, number, task, live)).collect(),
         }
     }

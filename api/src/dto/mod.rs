@@ -87,6 +87,22 @@ impl From<annals_engine::job::ForkedFrom> for ForkedFrom {
     }
 }
 
+/// Whose child a job is.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Parent<'a> {
+    /// The parent.
+    #[schema(format = Uuid)]
+    pub job: String,
+    /// The task of it that waits for the child.
+    pub task: &'a str,
+}
+
+impl<'a> From<&'a annals_engine::job::Parent> for Parent<'a> {
+    fn from(parent: &'a annals_engine::job::Parent) -> Self {
+        Self { job: parent.job.to_string(), task: parent.task_id.as_str() }
+    }
+}
+
 /// The size of a step log.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct Log {

@@ -7,7 +7,7 @@ use annals_engine::runtime;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Error, ForkedFrom, Time};
+use super::{Error, ForkedFrom, Parent, Time};
 
 /// A job in a list.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -58,6 +58,9 @@ pub struct Row<'a> {
     /// Where it comes from, where it is a fork.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
+    /// Whose child it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent<'a>>,
     /// The exclusive key that it waits for now, since another job holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wants_key: Option<WantedKey<'a>>,
@@ -116,6 +119,7 @@ impl<'a> Row<'a> {
             started_at: row.started.map(Time),
             finished_at: row.finished.map(Time),
             forked_from: row.forked_from.map(Into::into),
+            parent: row.parent.as_ref().map(Into::into),
             wants_key: None,
         }
     }

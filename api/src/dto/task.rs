@@ -2,8 +2,8 @@
 
 use annals_engine::job::{self, Part, SkippedBy, TaskNumber, Waiting};
 use annals_engine::runtime::Snapshot;
-use annals_tasks_sdk::Payload;
 use annals_tasks_sdk::plan::Condition;
+use annals_tasks_sdk::{JobId, Payload};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -50,6 +50,10 @@ pub struct Task<'a> {
     /// Why it failed for good.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error<'a>>,
+    /// The last child job that it had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = Uuid)]
+    pub child: Option<String>,
     /// How far its live attempt is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<TaskProgress<'a>>,
@@ -102,9 +106,16 @@ pub enum WaitingFor<'a> {
     Timer(Due),
     /// A kind that is not registered here now.
     Kind(&'a str),
+    /// Its child.
+    Job(ChildId),
     /// Something that this version has no word for.
     Other,
 }
+
+/// The id of a child job.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[schema(value_type = String, format = Uuid)]
+pub struct ChildId(pub JobId);
 
 /// When a wait is over.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
@@ -185,6 +196,7 @@ impl<'a> Task<'a> {
             input: Some(&spec.input).filter(|input| !input.is_null()),
             output: task.output(),
             error: task.error().map(Error::of),
+            child: task.child().map(|child| child.job.to_string()),
             progress: live.get(&number).copied(),
             steps: task.steps().as_slice().iter().map(Step::of).collect(),
             attempts: task.attempts().iter().map(Attempt::of).collect(),
@@ -227,6 +239,7 @@ impl<'a> WaitingFor<'a> {
             Waiting::Retry { until } => Self::Retry(Due { until: Time(until) }),
             Waiting::Timer { until } => Self::Timer(Due { until: Time(until) }),
             Waiting::Kind => Self::Kind(task.spec.kind.as_str()),
+            Waiting::Job => task.child().map_or(Self::Other, |child| Self::Job(ChildId(child.job))),
             _ => Self::Other,
         }
     }

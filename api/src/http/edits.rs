@@ -16,7 +16,7 @@ use super::etag::IfMatch;
 use super::extract::{Caller, Running, TaskPath};
 use super::fields::Fields;
 use super::orders::{Body, Why};
-use super::plans::{SHELL, shell_not_allowed};
+use super::plans::{SHELL, shell_in, shell_not_allowed};
 use super::problem::{Code, FieldError, Problem};
 use super::query::{Asked, FromQuery, Parameters};
 use super::state::AppState;
@@ -166,10 +166,10 @@ async fn insert(State(state): State<AppState>, steering: Steering) -> Result<Res
     let (insertion, ask) = steering.read::<InsertBody>("tasks")?;
     let command = insertion.command()?;
     if let Command::Insert { task, .. } = &command
-        && task.kind.as_str() == SHELL
         && !state.settings().allow_shell
+        && let Some((place, id)) = shell_in(task).into_iter().next()
     {
-        return Err(within(shell_not_allowed("/kind", &task.id)));
+        return Err(within(shell_not_allowed(&place, &id)));
     }
     carry_out(&steering.engine, steering.job, command, ask).await.map_err(within)
 }
@@ -240,15 +240,17 @@ async fn edits_shell(
     task: &TaskId,
     patch: &TaskPatch,
 ) -> Result<bool, Problem> {
-    if let Some(kind) = patch.kind() {
-        return Ok(kind.as_str() == SHELL);
+    if patch.kind().is_some_and(|kind| kind.as_str() == SHELL) {
+        return Ok(true);
     }
-    if !patch.has("input") {
+    if patch.kind().is_none() && !patch.has("input") {
         return Ok(false);
     }
     let job = engine.job(job).snapshot().await?.job;
     let task = job.find(task.as_str()).and_then(|number| job.task(number));
-    Ok(task.is_some_and(|task| task.spec.kind.as_str() == SHELL))
+    // What cannot be said of the task is for the job to refuse.
+    let edited = task.and_then(|task| patch.apply(&task.spec).ok());
+    Ok(edited.is_some_and(|edited| !shell_in(&edited).is_empty()))
 }
 
 /// Put a task elsewhere in the plan.

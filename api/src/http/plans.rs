@@ -2,7 +2,7 @@
 
 use annals_engine::job::Origin;
 use annals_engine::{Engine, Submission};
-use annals_tasks_sdk::plan::Plan;
+use annals_tasks_sdk::plan::{Plan, TaskSpec};
 use annals_tasks_sdk::{Payload, TaskId};
 
 use super::body::aside;
@@ -85,16 +85,28 @@ fn put(plan: Plan, in_place: [(&str, Option<&str>); 5], engine: &Engine) -> Resu
 }
 
 fn refuse_shell(plan: &Plan) -> Result<(), Problem> {
-    let tasks = plan.all_tasks().zip(0..).filter(|(task, _)| task.kind.as_str() == SHELL);
-    let errors = tasks.take(100).map(|(task, index)| FieldError {
-        pointer: plan.place_of(index) + "/kind",
-        detail: format!("task {} is of kind shell", task.id),
+    let tasks = plan.all_tasks().zip(0..);
+    let places = tasks.flat_map(|(task, index)| {
+        let place = plan.place_of(index);
+        shell_in(task).into_iter().map(move |(at, id)| (format!("{place}{at}"), id))
     });
+    let errors = places
+        .take(100)
+        .map(|(pointer, id)| FieldError { pointer, detail: format!("task {id} is of kind shell") });
     let errors: Vec<_> = errors.collect();
     if errors.is_empty() {
         return Ok(());
     }
     Err(refused(errors))
+}
+
+/// Where a task, or one of the children that it says what they are to do, is of the kind that runs
+/// whatever a client sends.
+pub(super) fn shell_in(task: &TaskSpec) -> Vec<(String, TaskId)> {
+    let of_children = task.of_children().into_iter();
+    let all = std::iter::once((String::new(), task.clone())).chain(of_children);
+    let shell = all.filter(|(_, task)| task.kind.as_str() == SHELL);
+    shell.map(|(place, task)| (place + "/kind", task.id)).collect()
 }
 
 /// A task of a kind that runs whatever a client sends, at this place.

@@ -7,6 +7,7 @@ use super::event::{Event, Part, Recorded, Submitted};
 use super::evolve::Illegal;
 use super::graph;
 use super::kinds;
+use super::linked::Holders;
 use super::size;
 use super::sorted::Sorted;
 use super::state::{Counts, Exclusive, Header, Job, Task, count};
@@ -76,11 +77,15 @@ impl Job {
             time,
             header,
             forked: None,
+            parent: None,
             status: JobStatus::Pending,
             intent: None,
+            holders: Holders::default(),
+            hold: None,
             created: time,
             started: None,
             finished: None,
+            ended_at: 0,
             deadline: None,
             error: None,
             ending: None,
@@ -97,6 +102,7 @@ impl Job {
             live: Sorted::default(),
             timed: Sorted::default(),
             kindless: Sorted::default(),
+            children: Sorted::default(),
             failed: Vec::new(),
             unsettled: 0,
             counts: Counts::default(),
@@ -130,6 +136,7 @@ impl Task {
             skipped_by: None,
             skip: None,
             checkpoint: None,
+            child: None,
             steps: Steps::default(),
             losses: 0,
             failures: 0,

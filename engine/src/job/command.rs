@@ -1,8 +1,9 @@
 //! Commands and reports: what people want of a job, and what the runtime tells it.
 
 use annals_tasks_sdk::plan::{TaskPatch, TaskSpec};
-use annals_tasks_sdk::{Done, Payload, TaskError, TaskId, Timestamp};
+use annals_tasks_sdk::{Done, JobId, Payload, TaskError, TaskId, Timestamp};
 
+use super::child::{News, Wish};
 use super::event::{CancelMode, LogSize, Origin, PauseMode, TaskNumber, ValueDigest, Wait};
 use super::key::IdempotencyKey;
 
@@ -141,6 +142,26 @@ pub enum Report {
         task: TaskNumber,
         /// What it waits for.
         wait: Wait,
+    },
+    /// The child of a task that was ready is there: the task waits for it.
+    Spawned {
+        /// The task.
+        task: TaskNumber,
+        /// The child.
+        child: JobId,
+        /// The event with which the child ended last, where it is one that the task had before.
+        after: u64,
+    },
+    /// The job's parent wants this of it.
+    Wished(Wish),
+    /// The child that a task waits for has something to say.
+    Heard {
+        /// The task.
+        task: TaskNumber,
+        /// The child.
+        child: JobId,
+        /// What.
+        news: News,
     },
     /// A task that was ready cannot start: its input is wrong.
     Refuse {

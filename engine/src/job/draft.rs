@@ -102,7 +102,7 @@ impl<'a> Draft<'a> {
         let needs = self.needs()?;
         let fixed = |&&at: &&u32| {
             let task = self.job.tasks.get(at as usize);
-            task.is_some_and(|task| task.settled || task.live_attempt().is_some())
+            task.is_some_and(|task| task.settled || task.is_engaged())
         };
         if let Some(&at) = needs.relinked.iter().find(fixed) {
             return Err(Misfit::Disturbs(at));

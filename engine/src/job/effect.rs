@@ -104,7 +104,7 @@ impl Job {
         let due = match task.waiting {
             None => self.ready.contains(&(task.rank, at)),
             Some(Waiting::Retry { until }) => until <= now,
-            Some(Waiting::Timer { .. }) => false,
+            Some(Waiting::Timer { .. } | Waiting::Job) => false,
             Some(Waiting::Kind) => true,
         };
         due && self.starts_tasks(now)
@@ -128,10 +128,15 @@ impl Job {
 
     /// Whether the job has something to do at once: attempts alive, an intent on its way, or tasks
     /// that could start. A kind that was missing may be there by now, so those count. So does a
-    /// key that it holds: others may wait for it.
+    /// key that it holds: others may wait for it; and a child, which may have ended meanwhile.
     pub fn is_active(&self) -> bool {
         let startable = !(self.ready.is_empty() && self.kindless.is_empty());
         let holds = self.exclusive().is_some_and(|own| own.taken);
-        self.is_live() || self.intent.is_some() || (self.dispatches() && startable) || holds
+        let waits = !self.children.is_empty();
+        self.is_live()
+            || self.intent.is_some()
+            || (self.dispatches() && startable)
+            || holds
+            || waits
     }
 }

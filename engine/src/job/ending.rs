@@ -33,6 +33,7 @@ impl Job {
             JobEnd::Cancelled => Intent::Cancel,
         });
         self.ending = Some(end);
+        self.held_no_more();
         self.deadline = None;
         self.error = error.cloned();
         self.interrupt_waiting();
@@ -56,6 +57,7 @@ impl Job {
             }
             task.settled = false;
             task.steps = Steps::default();
+            task.outdate_child();
             task.unmet = count(task.needs.len()) + 1;
             let stays = match task.status {
                 TaskStatus::Removed => true,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use annals_tasks_sdk::plan::{JobEnd, Plan, TaskSpec};
 use annals_tasks_sdk::{Exit, JobId, Payload, Timestamp};
 
+use super::child::{ChildEnd, Parent};
 use super::key::IdempotencyKey;
 pub use super::parts::{
     AttemptEnd, CancelMode, Failure, LogSize, Part, PauseMode, Purged, SkippedBy, ValueDigest, Wait,
@@ -76,6 +77,41 @@ pub enum Event {
         task: Option<TaskNumber>,
         /// So many events follow that are copies of what was settled there.
         copied: u32,
+    },
+    /// The job is the child of another one's task. Always its second event.
+    JobLinked(Box<Parent>),
+    /// The parent is paused, or is to be: the job is to be quiet with it.
+    HoldPlaced {
+        /// How it treats live attempts.
+        mode: PauseMode,
+    },
+    /// The parent goes on, and so does the job, where nobody else holds it.
+    HoldLifted,
+    /// The task waits for its child and holds no slot. Where it is a new one, its submission is in
+    /// the same commit.
+    ChildStarted {
+        /// The task.
+        task: TaskNumber,
+        /// The child.
+        child: JobId,
+        /// An end up to this event of the child is no news: the child goes on from there.
+        after: u64,
+    },
+    /// The child that a task waits for is quiet, since the job was to be paused.
+    ChildPaused {
+        /// The task.
+        task: TaskNumber,
+    },
+    /// The child that a task waits for has ended without success.
+    ChildEnded {
+        /// The task.
+        task: TaskNumber,
+        /// How.
+        end: ChildEnd,
+        /// The child's event with which it did; 0 where there is none.
+        seq: u64,
+        /// Why.
+        error: Failure,
     },
     /// The job was released from `pending`.
     JobStarted,
@@ -294,6 +330,12 @@ impl Event {
         match self {
             Self::JobSubmitted(_) => "JobSubmitted",
             Self::JobForked { .. } => "JobForked",
+            Self::JobLinked(_) => "JobLinked",
+            Self::HoldPlaced { .. } => "HoldPlaced",
+            Self::HoldLifted => "HoldLifted",
+            Self::ChildStarted { .. } => "ChildStarted",
+            Self::ChildPaused { .. } => "ChildPaused",
+            Self::ChildEnded { .. } => "ChildEnded",
             Self::JobStarted => "JobStarted",
             Self::PauseRequested { .. } => "PauseRequested",
             Self::JobPaused => "JobPaused",

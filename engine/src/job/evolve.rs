@@ -8,9 +8,8 @@ use std::sync::Arc;
 use annals_tasks_sdk::plan::OnFailure;
 use annals_tasks_sdk::{JobId, Payload, Timestamp};
 
-use super::event::{
-    AttemptEnd, CancelMode, Event, Part, PauseMode, Recorded, TaskNumber, ValueDigest, Wait,
-};
+use super::event::{AttemptEnd, CancelMode, Event, Part, Recorded, TaskNumber, ValueDigest, Wait};
+use super::linked::Holders;
 use super::purge::Tombstone;
 use super::size;
 use super::state::{
@@ -75,15 +74,17 @@ impl Job {
                 self.renew_deadline();
                 self.look_anew();
             }
+            Event::JobLinked(parent) => self.parent = Some(parent.clone()),
+            Event::HoldPlaced { mode } => self.hold_placed(*mode),
+            Event::HoldLifted => self.hold_lifted(),
             Event::PauseRequested { mode } => {
-                self.intent = Some(Intent::Pause);
-                if *mode == PauseMode::Interrupt {
-                    self.tell_all_to_stop(StopReason::Pause);
-                }
+                self.holders.own = true;
+                self.is_to_be_quiet(*mode);
             }
             Event::JobPaused => {
                 self.status = JobStatus::Paused;
                 self.intent = None;
+                self.holders.own |= !self.holders.parent;
                 self.halt_deadline();
             }
             Event::JobResumed => self.resumed(),
@@ -94,12 +95,14 @@ impl Job {
                 }
                 self.cut_short |= *mode == CancelMode::Now;
                 self.deadline = None;
+                self.held_no_more();
                 self.tell_all_to_stop(StopReason::Cancel);
             }
             Event::JobEnding { end, error } => self.begin_to_end(*end, error.as_ref()),
             Event::DeadlinePassed { error } => {
                 self.intent = Some(Intent::Fail);
                 self.deadline = None;
+                self.held_no_more();
                 self.error = Some(error.clone());
                 self.tell_all_to_stop(StopReason::Deadline);
             }
@@ -184,7 +187,7 @@ impl Job {
             Event::StepRecorded { task, attempt, name, value } => {
                 self.step_recorded(*task, *attempt, name, *value);
             }
-            _ => {}
+            _ => self.take_in_of_child(event),
         }
     }
 
@@ -205,6 +208,7 @@ impl Job {
         for &at in &self.live {
             self.tasks[at as usize].tell_to_stop(reason);
         }
+        self.stop_children(reason);
     }
 
     /// From now on the job waits for its key, or needs it no more.
@@ -220,6 +224,8 @@ impl Job {
         self.status = status;
         self.intent = None;
         self.finished = Some(self.time);
+        self.ended_at = self.seq;
+        self.held_no_more();
         self.deadline = None;
         self.error = None;
         self.ending = None;
@@ -230,10 +236,8 @@ impl Job {
 
     /// A resume is also the consent to try again what paused the job by failing.
     fn resumed(&mut self) {
-        let never_started = self.started.is_none();
-        self.status = if never_started { JobStatus::Pending } else { JobStatus::Running };
-        self.intent = None;
-        self.resume_deadline();
+        self.holders.own = false;
+        self.go_on();
         let (again, failed) = std::mem::take(&mut self.failed)
             .into_iter()
             .partition(|&at| self.tasks[at as usize].spec.policy.on_failure == OnFailure::Pause);
@@ -247,6 +251,7 @@ impl Job {
     /// Whoever executes a job releases it, so a held one is not pending after its resume.
     fn reopened(&mut self, held: bool) {
         self.status = if held { JobStatus::Paused } else { JobStatus::Running };
+        self.holders = Holders { own: held, parent: false };
         self.error = None;
         self.finished = None;
         self.started.get_or_insert(self.time);
@@ -416,6 +421,7 @@ impl Job {
                 self.kindless.remove(&at);
                 self.by_kind[task.kind as usize].kindless.remove(&at);
             }
+            Some(Waiting::Job) => self.children.remove(&at),
             None => {}
         }
         task.status = status;
@@ -427,6 +433,7 @@ impl Job {
                 self.kindless.insert(at);
                 self.by_kind[task.kind as usize].kindless.insert(at);
             }
+            Some(Waiting::Job) => self.children.insert(at),
             None => {}
         }
         self.refresh(at);
@@ -445,6 +452,7 @@ impl Task {
     }
 
     fn tell_to_stop(&mut self, reason: StopReason) {
+        self.stop_child(reason);
         if let Some(attempt) = self.attempts.last_mut().filter(|at| at.outcome.is_none()) {
             // What ends the job takes over from a pause; anything else came first and stands.
             let ends = !matches!(reason, StopReason::Pause | StopReason::Skip);

@@ -28,6 +28,11 @@ impl Job {
                 self.may_start(*task, *attempt)?;
                 due(self.at(*task)?, time)
             }
+            Event::TaskCompleted { task, attempt: 0, .. }
+                if self.at(*task)?.waiting == Some(Waiting::Job) =>
+            {
+                Ok(())
+            }
             Event::TaskCompleted { task, attempt: 0, .. } => {
                 self.starts(time)?;
                 match self.at(*task)?.waiting {
@@ -48,19 +53,25 @@ impl Job {
                     Some(_) => Err(format!("step {name:?} of the task is recorded already")),
                 }
             }
-            Event::SkipRequested { task, .. } => match self.at(*task)?.live_attempt() {
-                Some(_) => Ok(()),
-                None => Err("no attempt of the task is alive".into()),
-            },
-            Event::TaskWaiting { task, .. } => {
+            Event::SkipRequested { task, .. } if self.at(*task)?.is_engaged() => Ok(()),
+            Event::SkipRequested { .. } => Err("no attempt of the task is alive".into()),
+            Event::TaskWaiting { task, .. } | Event::ChildStarted { task, .. } => {
                 self.starts(time)?;
                 self.is_ready(*task)
             }
             Event::RetryScheduled { task, .. } => self.may_retry(*task),
             Event::TaskFailed { task, .. } => {
-                self.in_status(&[JobStatus::Running])?;
+                // A child ends also while its parent is paused.
+                let paused = self.at(*task)?.child.is_some().then_some(JobStatus::Paused);
+                let may = [JobStatus::Running, paused.unwrap_or(JobStatus::Running)];
+                self.in_status(&may)?;
                 self.is_ready(*task)
             }
+            Event::JobLinked(_)
+            | Event::HoldPlaced { .. }
+            | Event::HoldLifted
+            | Event::ChildPaused { .. }
+            | Event::ChildEnded { .. } => self.may_be_of_family(event),
             Event::TaskInserted { .. } | Event::TaskMoved { .. } | Event::TaskEdited { .. } => {
                 self.may_be_edited(event)
             }
@@ -136,7 +147,7 @@ impl Job {
     /// Whether a task may be edited: it is not settled, not passed over, and not alive.
     fn is_open(&self, task: TaskNumber) -> Verdict {
         let at = self.at(task)?;
-        if at.settled || at.is_passed_over() || at.live_attempt().is_some() {
+        if at.settled || at.is_passed_over() || at.is_engaged() {
             return Err(format!("task {} is {}", at.spec.id, at.status));
         }
         Ok(())
@@ -147,11 +158,13 @@ impl Job {
         match event {
             Event::JobStarted => self.in_status(&[Pending]),
             Event::JobPaused if self.status == Pending => self.quiet(),
+            Event::JobPaused if self.has_loud_children() => Err("a child is not quiet".into()),
             Event::JobPaused => {
                 self.on_its_way_to(Intent::Pause)?;
                 self.in_time(time)?;
                 self.quiet()
             }
+            Event::JobResumed if !self.holders.own => Err("nobody has paused it".into()),
             Event::JobResumed if self.status == Paused => self.is_not_ending(),
             Event::JobResumed => self.on_its_way_to(Intent::Pause),
             Event::CancelRequested { mode } => {
@@ -166,7 +179,8 @@ impl Job {
             Event::DeadlinePassed { .. } => Err("its deadline has not passed".into()),
             Event::JobReopened { .. } => self.in_status(&[Failed, Cancelled]),
             Event::PauseRequested { .. } => {
-                self.in_status(&[Running])?;
+                let paused = if self.holders.own { Running } else { Paused };
+                self.in_status(&[Running, paused])?;
                 self.is_not_ending()
             }
             Event::JobCompleted if self.ending.is_some() => self.may_end(JobEnd::Completed),
@@ -179,7 +193,7 @@ impl Job {
             Event::JobCancelled if self.ending.is_some() => self.may_end(JobEnd::Cancelled),
             Event::JobCancelled => {
                 self.on_its_way_to(Intent::Cancel)?;
-                self.quiet()
+                self.still()
             }
             _ => Err("its type is unknown here".into()),
         }
@@ -198,14 +212,14 @@ impl Job {
             JobEnd::Failed => self.may_fail(),
             JobEnd::Cancelled => {
                 self.on_its_way_to(Intent::Cancel)?;
-                self.quiet()
+                self.still()
             }
         }
     }
 
     /// Whether the end that was decided may come.
     fn may_end(&self, end: JobEnd) -> Verdict {
-        self.quiet()?;
+        self.still()?;
         if self.ending != Some(end) {
             return Err(self.stands());
         }
@@ -221,12 +235,12 @@ impl Job {
         }
         self.in_status(&[JobStatus::Running])?;
         self.is_not_ending()?;
-        self.quiet()
+        self.still()
     }
 
     fn may_fail(&self) -> Verdict {
         self.in_status(&[JobStatus::Running])?;
-        self.quiet()?;
+        self.still()?;
         match self.intent {
             Some(Intent::Cancel | Intent::Complete) => Err(self.stands()),
             Some(Intent::Fail) => Ok(()),
@@ -269,7 +283,7 @@ impl Job {
         self.in_status(&[Pending, Running, Paused, Failed, Cancelled])?;
         let at = self.at(task)?;
         let again = at.status == to || at.status == TaskStatus::Removed;
-        if again || at.settled || at.live_attempt().is_some() {
+        if again || at.settled || at.is_engaged() {
             return Err(format!("task {} is {}", at.spec.id, at.status));
         }
         Ok(())
@@ -314,6 +328,12 @@ impl Job {
 
     fn quiet(&self) -> Verdict {
         if self.is_live() { Err("an attempt is alive".into()) } else { Ok(()) }
+    }
+
+    /// Quiet, and without children that have not ended.
+    fn still(&self) -> Verdict {
+        self.quiet()?;
+        if self.children.is_empty() { Ok(()) } else { Err("a child has not ended".into()) }
     }
 
     fn in_status(&self, allowed: &[JobStatus]) -> Verdict {

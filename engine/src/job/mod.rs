@@ -7,6 +7,7 @@
 
 mod attempts;
 mod begin;
+mod child;
 mod command;
 mod condition;
 mod deadline;
@@ -22,6 +23,7 @@ mod graph;
 mod key;
 mod kinds;
 mod legal;
+mod linked;
 mod parts;
 mod purge;
 mod references;
@@ -34,6 +36,8 @@ mod state;
 mod status;
 mod steps;
 
+pub(crate) use child::FAMILY;
+pub use child::{Child, ChildEnd, News, Order, Parent, Wish};
 pub use command::{Command, Context, Input, LossRule, Outcome, Place, Report};
 pub use deadline::Deadline;
 pub use decide::{StepError, begin, decide, step, submit};

@@ -104,6 +104,10 @@ impl Failure {
     pub const HEARTBEAT_TIMEOUT: &'static str = "heartbeat_timeout";
     /// The code of a task whose `when` is neither true nor false.
     pub const BAD_CONDITION: &'static str = "bad_condition";
+    /// The code of a task whose child failed.
+    pub const CHILD_FAILED: &'static str = "child_failed";
+    /// The code of a task whose child was cancelled by somebody else than its parent.
+    pub const CHILD_CANCELLED: &'static str = "child_cancelled";
     /// The code of a job whose run took longer than its deadline.
     pub const DEADLINE_EXCEEDED: &'static str = "deadline_exceeded";
 

@@ -29,14 +29,14 @@ pub struct Dependant {
 impl Job {
     /// The input of a task, with the values that its references name.
     pub fn input_of(&self, task: &Task) -> Result<Payload, Failure> {
-        self.fill(&task.spec.input)
+        self.fill(&task.spec.template())
     }
 
     /// Why [`Job::input_of`] would give no input. Outputs are large, and whether there is an
     /// input is asked before every attempt: it is not built to be thrown away.
     pub fn lacks_input(&self, task: &Task) -> Option<Failure> {
         let value_of = |reference: &Reference| self.value_of(reference);
-        resolves_within(&task.spec.input, FILLED_MAX, value_of).err().map(lack)
+        resolves_within(&task.spec.template(), FILLED_MAX, value_of).err().map(lack)
     }
 
     /// What the job gives: the plan's `output`, or the output of the last task that has not been
@@ -90,7 +90,7 @@ impl Job {
             }
         };
         for (taker, task) in self.tasks().filter(|(_, task)| task.is_to_run()) {
-            note(&task.spec.input, Some((taker, task)));
+            note(&task.spec.template(), Some((taker, task)));
         }
         if let Some(output) = &self.header.output {
             note(output, None);
@@ -233,7 +233,7 @@ struct Taken {
 }
 
 fn taken_by(spec: &TaskSpec) -> Vec<Taken> {
-    let found = references(&spec.input).unwrap_or_default().into_iter();
+    let found = references(&spec.template()).unwrap_or_default().into_iter();
     let of_input = found.filter_map(|Found { pointer, reference }| match reference {
         Reference::Output { task, default, .. } => {
             Some(Taken { task, pointer: format!("/input{pointer}"), is_strict: default.is_none() })

@@ -47,13 +47,16 @@ impl Job {
             task.checkpoint = None;
             task.steps = Steps::default();
         }
+        if old.kind != spec.kind || old.input != spec.input {
+            task.outdate_child();
+        }
         self.bytes += size::of_task(&self.tasks[at as usize]);
         self.rearrange(order, &needs);
         let begins_anew = match self.tasks[at as usize].waiting {
             Some(Waiting::Kind) => old.kind != spec.kind,
             Some(Waiting::Timer { .. }) => old.kind != spec.kind || old.input != spec.input,
             // The time of a back-off stands.
-            Some(Waiting::Retry { .. }) | None => false,
+            Some(Waiting::Retry { .. } | Waiting::Job) | None => false,
         };
         if begins_anew {
             self.set_status(at, TaskStatus::Pending, None);

@@ -8,9 +8,11 @@ use annals_tasks_sdk::plan::{JobEnd, OnFailure, Start, TaskSpec};
 use annals_tasks_sdk::{JobId, Payload, Timestamp};
 
 pub use super::attempts::{Attempt, Checkpoint, StopReason};
+use super::child::{Child, Hold, Parent};
 use super::deadline::Deadline;
 use super::event::{Failure, Part, SkippedBy, TaskNumber};
 use super::kinds::OfKind;
+use super::linked::Holders;
 use super::purge::Tombstone;
 use super::sorted::Sorted;
 use super::status::{Intent, JobStatus, TaskStatus};
@@ -28,11 +30,17 @@ pub struct Job {
     pub(super) time: Timestamp,
     pub(super) header: Header,
     pub(super) forked: Option<Box<Forked>>,
+    pub(super) parent: Option<Box<Parent>>,
     pub(super) status: JobStatus,
     pub(super) intent: Option<Intent>,
+    pub(super) holders: Holders,
+    /// How it, and its children with it, are to be quiet.
+    pub(super) hold: Option<Hold>,
     pub(super) created: Timestamp,
     pub(super) started: Option<Timestamp>,
     pub(super) finished: Option<Timestamp>,
+    /// The event with which its last run ended; 0 before that.
+    pub(super) ended_at: u64,
     /// What is left of the deadline of its run, until the end of the run is decided.
     pub(super) deadline: Option<Deadline>,
     pub(super) error: Option<Failure>,
@@ -63,6 +71,8 @@ pub struct Job {
     pub(super) timed: Sorted<(Timestamp, u32)>,
     /// Tasks that wait for their kind.
     pub(super) kindless: Sorted<u32>,
+    /// Tasks that wait for a child.
+    pub(super) children: Sorted<u32>,
     /// Tasks that failed and are not settled, in the order in which they failed.
     pub(super) failed: Vec<u32>,
     /// How many tasks of the work are not settled.
@@ -163,6 +173,8 @@ pub struct Task {
     /// A skip that takes effect when the live attempt is over, with its substitute output.
     pub(super) skip: Option<Box<Option<Payload>>>,
     pub(super) checkpoint: Option<Box<Checkpoint>>,
+    /// The last child that it had.
+    pub(super) child: Option<Box<Child>>,
     pub(super) steps: Steps,
     /// How often in a row the engine died while the task ran.
     pub(super) losses: u32,
@@ -188,6 +200,8 @@ pub enum Waiting {
     },
     /// Its kind, which is not registered here now.
     Kind,
+    /// Its child.
+    Job,
 }
 
 impl Job {

@@ -10,7 +10,13 @@ use crate::job::Event;
 /// The version that the payload of an event is written in.
 pub(super) const fn version(event: &Event) -> u16 {
     match event {
-        Event::JobSubmitted(_)
+        Event::JobLinked(_)
+        | Event::HoldPlaced { .. }
+        | Event::HoldLifted
+        | Event::ChildStarted { .. }
+        | Event::ChildPaused { .. }
+        | Event::ChildEnded { .. }
+        | Event::JobSubmitted(_)
         | Event::TaskInserted { .. }
         | Event::TaskEdited { .. }
         | Event::TaskExpanded { .. } => v4::VERSION,
@@ -25,6 +31,12 @@ pub(super) const fn version(event: &Event) -> u16 {
 /// Appends an event's payload to `out`, in its [`version`].
 pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecError> {
     match event {
+        Event::JobLinked(_)
+        | Event::HoldPlaced { .. }
+        | Event::HoldLifted
+        | Event::ChildStarted { .. }
+        | Event::ChildPaused { .. }
+        | Event::ChildEnded { .. } => v4::put_child(event, out),
         Event::JobSubmitted(submitted) => v4::put_submitted(submitted, out),
         Event::CancelRequested { .. } | Event::JobEnding { .. } => v3::put_run(event, out),
         Event::TaskInserted { .. } | Event::TaskEdited { .. } => v4::put_edit(event, out),
@@ -39,6 +51,15 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecError> {
 /// Reads an event's payload; `None` when this build does not know the type, or that version of it.
 pub(super) fn get(number: u16, version: u16, payload: &[u8]) -> Result<Option<Event>, CodecError> {
     match (number, version) {
+        (
+            types::JOB_LINKED
+            | types::HOLD_PLACED
+            | types::HOLD_LIFTED
+            | types::CHILD_STARTED
+            | types::CHILD_PAUSED
+            | types::CHILD_ENDED,
+            v4::VERSION,
+        ) => v4::get_child(number, payload),
         (types::JOB_SUBMITTED, v4::VERSION) => v4::get_submitted(payload),
         (types::TASK_EXPANDED, v4::VERSION) => v4::get_expanded(payload),
         (_, v4::VERSION) => v4::get_edit(number, payload),

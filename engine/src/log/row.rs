@@ -8,7 +8,7 @@ use annals_tasks_sdk::{JobId, Timestamp};
 
 use super::{Hour, KeyRow, LogError};
 use crate::job::{
-    Failure, ForkedFrom, IdempotencyKey, Intent, JobStatus, Origin, Recorded, Tombstone,
+    Failure, ForkedFrom, IdempotencyKey, Intent, JobStatus, Origin, Parent, Recorded, Tombstone,
 };
 
 /// An event's number in the whole log, from 1.
@@ -230,6 +230,8 @@ pub struct JobRow {
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// Where it comes from, where it is a fork.
     pub forked_from: Option<ForkedFrom>,
+    /// Whose child it is.
+    pub parent: Option<Parent>,
     /// When it was submitted.
     pub created: Timestamp,
     /// When it started.
@@ -271,6 +273,7 @@ impl JobRow {
             source: None,
             labels: BTreeMap::new(),
             forked_from: None,
+            parent: None,
             created,
             started: None,
             finished: None,

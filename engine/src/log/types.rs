@@ -28,6 +28,9 @@ types! {
     JOB_PURGED = 13 "JobPurged",
     DEADLINE_PASSED = 14 "DeadlinePassed",
     JOB_ENDING = 15 "JobEnding",
+    JOB_LINKED = 16 "JobLinked",
+    HOLD_PLACED = 17 "HoldPlaced",
+    HOLD_LIFTED = 18 "HoldLifted",
     ATTEMPT_STARTED = 20 "AttemptStarted",
     ATTEMPT_FAILED = 21 "AttemptFailed",
     ATTEMPT_TIMED_OUT = 22 "AttemptTimedOut",
@@ -45,6 +48,9 @@ types! {
     TASK_EXPANDED = 39 "TaskExpanded",
     CHECKPOINT_SAVED = 40 "CheckpointSaved",
     STEP_RECORDED = 41 "StepRecorded",
+    CHILD_STARTED = 44 "ChildStarted",
+    CHILD_PAUSED = 45 "ChildPaused",
+    CHILD_ENDED = 46 "ChildEnded",
 }
 
 /// Numbers that are registered for types that no build writes yet.
@@ -60,6 +66,12 @@ pub(super) const fn number(event: &Event) -> u16 {
     match event {
         Event::JobSubmitted(_) => JOB_SUBMITTED,
         Event::JobForked { .. } => JOB_FORKED,
+        Event::JobLinked(_) => JOB_LINKED,
+        Event::HoldPlaced { .. } => HOLD_PLACED,
+        Event::HoldLifted => HOLD_LIFTED,
+        Event::ChildStarted { .. } => CHILD_STARTED,
+        Event::ChildPaused { .. } => CHILD_PAUSED,
+        Event::ChildEnded { .. } => CHILD_ENDED,
         Event::JobStarted => JOB_STARTED,
         Event::PauseRequested { .. } => PAUSE_REQUESTED,
         Event::JobPaused => JOB_PAUSED,

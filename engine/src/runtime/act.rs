@@ -6,7 +6,7 @@ use super::ahead::AHEAD;
 use super::error::JobError;
 use super::executor::Entry;
 use super::keys::Claim;
-use super::message::Reply;
+use super::message::{Message, Reply};
 use super::turn::{Loop, THIS_TURN};
 use crate::job::TaskNumber;
 use crate::log::Ticket;
@@ -19,6 +19,10 @@ pub(super) enum Action {
     Publish { job: JobId, seq: u64 },
     /// Tell an attempt to stop, whose stop is durable.
     Stop { job: JobId, task: TaskNumber, attempt: u32 },
+    /// Tell another job something that rests on these events.
+    Tell { to: JobId, message: Box<Message> },
+    /// Have a child say to its parent what it has to say.
+    TellParent { child: JobId },
     /// Give the exclusive key of a job back, since its end is durable.
     LeaveLine { job: JobId },
 }
@@ -106,6 +110,8 @@ impl Loop {
             Action::Publish { job, seq } => self.publish(job, seq),
             Action::Stop { job, task, attempt } => self.stop(job, task, attempt),
             Action::LeaveLine { job } => self.leave_line(job),
+            Action::Tell { to, message } => self.shared.tell(self.shared.home_of(to), *message),
+            Action::TellParent { child } => self.tell_parent(child),
         }
     }
 
@@ -118,7 +124,11 @@ impl Loop {
             return self.on_purged(job, tombstone);
         }
         self.watchers.publish(job, seq, || executor.durable_end());
-        if executor.is_idle() {
+        let (idle, is_child) = (executor.is_idle(), executor.job.parent().is_some());
+        if is_child {
+            self.tell_parent(job);
+        }
+        if idle {
             self.settle_down(job);
         }
     }

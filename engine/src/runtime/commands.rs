@@ -66,7 +66,11 @@ impl Loop {
         let stale = match self.commanded(id, &command) {
             Ok(executor) => {
                 let job = Arc::clone(&executor.job);
-                let refused = || self.shared.refuses(&job, &command).map(CommandError::Rejected);
+                let refused = || {
+                    let waits = self.parent_waits(&job, &command);
+                    let refused = waits.or_else(|| self.shared.refuses(&job, &command));
+                    refused.map(CommandError::Rejected)
+                };
                 stale(&job, &ask).or_else(refused)
             }
             Err(error) => return self.after_events_of(id, answer(reply, Err(error.into()))),
@@ -149,6 +153,8 @@ impl Loop {
     }
 
     pub(super) fn on_report(&mut self, id: JobId, report: Report) {
+        // What a child says is said again until it is known to be taken in.
+        let repeats = matches!(report, Report::Heard { .. });
         let over = match &report {
             Report::Ended { task, attempt, .. } => Some((*task, *attempt)),
             _ => None,
@@ -170,7 +176,7 @@ impl Loop {
             }
             0
         };
-        if made == 0 {
+        if made == 0 && !repeats {
             self.counters.late();
         }
     }

@@ -73,7 +73,7 @@ impl Desk<'_> {
         let mut effects = std::mem::take(self.effects);
         effects.extend(all.take_while(|effect| !is_want(effect)));
         let mut wake = None;
-        let mut changed = false;
+        let mut changed = self.obey_parent();
         for effect in effects.drain(..) {
             match effect {
                 Effect::Run { task, attempt } => self.run(task, attempt),
@@ -93,6 +93,7 @@ impl Desk<'_> {
         let has_its_turn = self.dispatching && self.has_its_turn();
         self.drop_stale_wants();
         changed |= has_its_turn && self.want_what_can_start();
+        self.lead_children();
         changed
     }
 
@@ -146,6 +147,7 @@ impl Desk<'_> {
         let (kind, pool) = match behaviour {
             Some((kind, Behaviour::Run { pool, .. })) => (kind, *pool),
             Some((_, Behaviour::Sleep)) => return self.park_sleeper(task),
+            Some((_, Behaviour::Child)) => return self.want_child(task),
             None if at.waiting() == Some(Waiting::Kind) => return false,
             None => return self.report(Report::Park { task, wait: Wait::Kind }) > 0,
         };

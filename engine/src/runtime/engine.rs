@@ -124,9 +124,10 @@ impl Shared {
 
     /// Which loop drives a job.
     pub(super) fn home_of(&self, job: JobId) -> usize {
-        // The last bytes of a UUIDv7 are random.
-        let spread = u64::try_from(job.as_u128() & u128::from(u64::MAX)).unwrap_or(0);
-        usize::try_from(spread % self.inboxes.len() as u64).unwrap_or(0)
+        // The last bytes of a UUIDv7 are random, and a child has these of its parent: one commit
+        // is to hold rows of both.
+        let spread = usize::try_from(job.as_u128() & crate::job::FAMILY).unwrap_or(0);
+        spread % self.inboxes.len()
     }
 
     /// Notes why nothing is answered any more. Gives whether that is news.

@@ -8,6 +8,7 @@ use annals_tasks_sdk::{JobId, Payload, TaskId};
 use super::attempt::Attempt;
 use super::error::JobError;
 use super::exclusives::Turn;
+use super::family::{self, Family};
 use super::ids::JobMap;
 use super::laws::{BrokenLaw, Written};
 use super::message::Snapshot;
@@ -59,6 +60,8 @@ pub(super) struct Executor {
     left_key: Option<Box<Exclusive>>,
     /// What there is of its files.
     pub(super) files: Files,
+    /// What is kept for its parent and its children, where it has some.
+    pub(super) family: Option<Box<Family>>,
 }
 
 /// Whether the present turn has touched a job.
@@ -118,6 +121,7 @@ impl Executor {
             durable_seq: head.seq,
             left_key: None,
             files: if job.purged().is_some() { Files::Left } else { Files::Kept },
+            family: Family::of(&job),
             counted: (head.seq > 0).then(|| job.status()),
             written: if head.seq > 0 { Written::of(&job) } else { Written::nothing() },
             job,
@@ -255,6 +259,7 @@ impl Executor {
     /// Notes what the events of the turn from this one on mean for what is kept beside the job.
     fn note(&mut self, from: usize) {
         for recorded in &self.fresh[from..] {
+            family::note(&mut self.family, &self.job, recorded);
             match &recorded.event {
                 // While nobody reads them, they need not be shown: see `outputs`.
                 Event::TaskCompleted { task, .. }
@@ -340,6 +345,7 @@ impl Executor {
         self.running.is_empty()
             && self.wanting.is_empty()
             && self.turn == Turn::Away
+            && self.family.as_ref().is_none_or(|family| family.is_idle())
             && self.fresh.is_empty()
             && self.durable_seq == self.head.seq
     }
@@ -400,6 +406,7 @@ pub(super) fn row(job: &Job, head: Head) -> JobRow {
         source: header.source.clone(),
         labels: header.labels.clone(),
         forked_from: job.forked_from(),
+        parent: job.parent().cloned(),
         created: job.created(),
         started: job.started(),
         finished: job.finished(),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use annals_tasks_sdk::{JobId, KindName};
+use annals_tasks_sdk::plan::TaskSpec;
+use annals_tasks_sdk::{JobId, KindName, TaskId};
 
 use super::commands::stale;
 use super::engine::Shared;
@@ -197,6 +198,9 @@ impl Shared {
 
 /// Why an edit is refused that says what a task of a closed kind does.
 fn opens(job: &Job, edit: &Command, closed: &[KindName]) -> Option<Rejection> {
+    if let Some((task, kind, place)) = opened_child(job, edit, closed) {
+        return Some(kind_is_closed(job, &task, &kind, &place));
+    }
     let (task, kind, place) = match edit {
         Command::Insert { task, .. } => (&task.id, &task.kind, "/kind"),
         Command::Edit { task, patch, .. } => match patch.kind() {
@@ -209,6 +213,24 @@ fn opens(job: &Job, edit: &Command, closed: &[KindName]) -> Option<Rejection> {
         _ => return None,
     };
     closed.contains(kind).then(|| kind_is_closed(job, task, kind, place))
+}
+
+/// A task of a closed kind that an edit brings in as one of a child, and its place in the edit.
+fn opened_child(
+    job: &Job,
+    edit: &Command,
+    closed: &[KindName],
+) -> Option<(TaskId, KindName, String)> {
+    let spec = match edit {
+        Command::Insert { task, .. } => TaskSpec::clone(task),
+        Command::Edit { task, patch, .. } if patch.kind().is_some() || patch.has("input") => {
+            patch.apply(&job.task(job.find(task.as_str())?)?.spec).ok()?
+        }
+        _ => return None,
+    };
+    let mut found = spec.of_children().into_iter();
+    let (place, task) = found.find(|(_, task)| closed.contains(&task.kind))?;
+    Some((task.id, task.kind, place + "/kind"))
 }
 
 /// How many bytes of values an event of a fork keeps.

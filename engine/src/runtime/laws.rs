@@ -7,6 +7,7 @@
 
 use annals_tasks_sdk::{JobId, Timestamp};
 
+use super::successes::Successes;
 use crate::job::{
     CancelMode, Event, Illegal, Intent, Job, JobStatus, Part, Recorded, TaskNumber, TaskStatus,
 };
@@ -29,6 +30,9 @@ pub enum Law {
     /// end.
     #[error("nothing starts when a run has ended, was cancelled or is past its deadline")]
     NoLateStart,
+    /// A job ends behind the children that its tasks wait for.
+    #[error("a job ends when its children have")]
+    ChildrenFirst,
     /// What has ended is purged, and nothing comes behind that.
     #[error("only what has ended is purged, and a purge is the last that happens")]
     PurgeIsLast,
@@ -46,11 +50,12 @@ pub enum Law {
 
 impl Law {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::NoGap,
         Self::TimeOrder,
         Self::OneEnd,
         Self::NoLateStart,
+        Self::ChildrenFirst,
         Self::PurgeIsLast,
         Self::OneSuccess,
         Self::OwnTask,
@@ -64,6 +69,7 @@ impl Law {
             Self::TimeOrder => "time_order",
             Self::OneEnd => "one_end",
             Self::NoLateStart => "no_late_start",
+            Self::ChildrenFirst => "children_first",
             Self::PurgeIsLast => "purge_is_last",
             Self::OneSuccess => "one_success",
             Self::OwnTask => "own_task",
@@ -101,6 +107,8 @@ pub(super) struct Written {
     successes: Successes,
     /// Of the tasks of `finally`, for the present end.
     at_end: Option<Box<Successes>>,
+    /// Tasks that wait for children.
+    children: Vec<TaskNumber>,
 }
 
 /// How far the present run is.
@@ -120,19 +128,12 @@ enum Run {
     Purged,
 }
 
-/// The tasks that have succeeded, a bit for each number.
-#[derive(Debug, Default)]
-struct Successes {
-    first: u64,
-    /// Of tasks from number 64 on.
-    more: Box<[u64]>,
-}
-
 impl Written {
     /// Of a job of which nothing was written.
     pub(super) fn nothing() -> Self {
         let time = Timestamp::from_millis(i64::MIN);
-        Self { time, run: Run::Open, successes: Successes::default(), at_end: None }
+        let (successes, children) = (Successes::default(), Vec::new());
+        Self { time, run: Run::Open, successes, at_end: None, children }
     }
 
     /// Of a job as its history, which is written, has made it.
@@ -147,7 +148,8 @@ impl Written {
             (_, Some(Intent::Cancel | Intent::Fail | Intent::Complete)) => Run::Ending,
             (_, Some(Intent::Pause) | None) => Run::Open,
         };
-        let mut written = Self { time: job.time(), run, ..Self::nothing() };
+        let children = job.children().collect();
+        let mut written = Self { time: job.time(), run, children, ..Self::nothing() };
         if job.counts().completed > 0 {
             let completed = job.tasks().filter(|(_, task)| task.status() == TaskStatus::Completed);
             for (number, task) in completed {
@@ -188,16 +190,39 @@ impl Written {
         match event {
             _ if self.run == Run::Purged => Err(Law::PurgeIsLast),
             Event::JobPurged(_) => self.vanish(),
-            Event::AttemptStarted { .. } if !matches!(self.run, Run::Open | Run::Finishing) => {
+            Event::AttemptStarted { .. } | Event::ChildStarted { .. }
+                if !matches!(self.run, Run::Open | Run::Finishing) =>
+            {
                 Err(Law::NoLateStart)
+            }
+            Event::ChildStarted { task, .. } => {
+                self.children.push(*task);
+                Ok(())
+            }
+            Event::ChildEnded { task, .. } => {
+                self.children.retain(|other| other != task);
+                Ok(())
+            }
+            Event::JobCompleted
+            | Event::JobFailed { .. }
+            | Event::JobCancelled
+            | Event::JobEnding { .. }
+                if !self.children.is_empty() =>
+            {
+                Err(Law::ChildrenFirst)
             }
             Event::TaskCompleted { task, .. } if task.0 == 0 || task.0 as usize > tasks => {
                 Err(Law::OwnTask)
             }
-            Event::TaskCompleted { task, .. } => match self.run {
-                Run::Finishing | Run::CutShort => self.at_end.get_or_insert_default().add(*task),
-                _ => self.successes.add(*task),
-            },
+            Event::TaskCompleted { task, .. } => {
+                self.children.retain(|other| other != task);
+                match self.run {
+                    Run::Finishing | Run::CutShort => {
+                        self.at_end.get_or_insert_default().add(*task)
+                    }
+                    _ => self.successes.add(*task),
+                }
+            }
             Event::CancelRequested { mode: CancelMode::Now } => self.cut_short(),
             Event::CancelRequested { mode: CancelMode::Orderly } | Event::DeadlinePassed { .. } => {
                 self.begin_to_end()
@@ -257,31 +282,6 @@ impl Written {
     fn become_of(&mut self, run: Run) -> Result<(), Law> {
         self.run = run;
         Ok(())
-    }
-}
-
-impl Successes {
-    fn add(&mut self, TaskNumber(task): TaskNumber) -> Result<(), Law> {
-        let (word, bit) = (task as usize / 64, 1 << (task % 64));
-        let bits = match word.checked_sub(1) {
-            None => &mut self.first,
-            Some(place) => {
-                if place >= self.more.len() {
-                    self.grow(place + 1);
-                }
-                &mut self.more[place]
-            }
-        };
-        let is_news = *bits & bit == 0;
-        *bits |= bit;
-        if is_news { Ok(()) } else { Err(Law::OneSuccess) }
-    }
-
-    /// Makes room for so many words, and as many again: tasks succeed one after the other.
-    fn grow(&mut self, words: usize) {
-        let mut more = std::mem::take(&mut self.more).into_vec();
-        more.resize(2 * words, 0);
-        self.more = more.into_boxed_slice();
     }
 }
 
@@ -412,6 +412,21 @@ mod tests {
         assert_eq!(broken(&[cancels(), JobCancelled, again(), starts(1)]), None);
         assert_eq!(broken(&[cancels(), ending(), starts(1)]), None);
         assert_eq!(broken(&[ending(), cuts(), starts(1)]), late);
+    }
+
+    #[test]
+    fn a_job_ends_behind_its_children() {
+        let (child, first) = (JobId::from_u128(2), Some(Law::ChildrenFirst));
+        let begun = || Event::ChildStarted { task: TaskNumber(3), child, after: 0 };
+        let end = crate::job::ChildEnd::Failed;
+        let error = Failure::new("no", "it does not work");
+        let over = || Event::ChildEnded { task: TaskNumber(3), end, seq: 9, error: error.clone() };
+        for end in [Event::JobCompleted, fails(), Event::JobCancelled, ending()] {
+            assert_eq!(broken(&[begun(), end.clone()]), first);
+            assert_eq!(broken(&[begun(), over(), end.clone()]), None);
+            assert_eq!(broken(&[begun(), completes(3), end]), None);
+        }
+        assert_eq!(broken(&[cancels(), begun()]), Some(Law::NoLateStart));
     }
 
     #[test]

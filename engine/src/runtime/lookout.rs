@@ -43,6 +43,9 @@ pub enum Lack {
     /// What was committed was not taken notice of.
     #[error("its last events are durable, and nobody has taken notice")]
     Notice,
+    /// A child was not told what is wanted of it.
+    #[error("the child of task number {} was not told what is wanted of it", .0.0)]
+    Order(TaskNumber),
     /// Nothing is left to do, and it has not ended.
     #[error("nothing is left to be done, and it has not ended")]
     End,
@@ -189,7 +192,10 @@ impl Loop {
         if held && job.intent().is_none() {
             return None;
         }
-        let mut idle = true;
+        let mut idle = job.children().len() == 0;
+        if let Some(task) = executor.family.as_ref().and_then(|family| family.forgets(job)) {
+            return Some(Lack::Order(task));
+        }
         for effect in job.effects(self.now, self.shared.settings.losses) {
             // A deadline ends a job, and does not move it.
             let moves = !matches!(effect, Effect::Wake { .. }) || job.next_move(self.now).is_some();

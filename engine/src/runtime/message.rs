@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::act::{Action, answer};
 use super::error::{CommandError, EngineError, JobError, SubmitError};
 use super::executor::Executor;
+use super::family::{Prepared, Visited, gone};
 use super::keys::Claim;
 use super::loads::Found;
 use super::lookout::Lack;
@@ -17,7 +18,7 @@ use super::pool::Waiter;
 use super::purges::Files;
 use super::rows::Listing;
 use super::values::StepResult;
-use crate::job::{Command, IdempotencyKey, Job, Origin};
+use crate::job::{Command, IdempotencyKey, Job, Origin, Wish};
 use crate::job::{Recorded, Report, TaskNumber};
 use crate::log::{Durable, Position};
 use crate::views::Seen;
@@ -219,6 +220,31 @@ pub(super) enum Message {
         job: JobId,
         reply: Reply<()>,
     },
+    /// A child of the job was made, or could not be.
+    Prepared {
+        job: JobId,
+        prepared: Box<Prepared>,
+    },
+    /// The parent of the job looks whether it is there.
+    Visit {
+        job: JobId,
+        parent: JobId,
+        task: TaskNumber,
+    },
+    /// What there is of a child that a task of the job had before.
+    Visited {
+        job: JobId,
+        task: TaskNumber,
+        child: JobId,
+        found: Visited,
+    },
+    /// What the parent of the job wants of it.
+    Wish {
+        job: JobId,
+        parent: JobId,
+        task: TaskNumber,
+        wish: Wish,
+    },
     Granted(Waiter),
     /// A job may have been given its exclusive key.
     Turn {
@@ -248,7 +274,9 @@ impl Message {
             Self::Snapshot { job, .. }
             | Self::Explain { job, .. }
             | Self::Changed { job, .. }
-            | Self::Ended { job, .. } => Some(*job),
+            | Self::Ended { job, .. }
+            | Self::Visit { job, .. }
+            | Self::Wish { job, .. } => Some(*job),
             _ => None,
         }
     }
@@ -263,6 +291,12 @@ impl Message {
             }
             Self::Explain { reply, .. } => Some(answer(reply, Err(error))),
             Self::Changed { reply, .. } => Some(answer(reply, Err(error))),
+            Self::Wish { job, parent, task, .. } => gone(job, (parent, task), &error),
+            Self::Visit { job, parent, task } => {
+                let found = Visited::missing(&error);
+                let message = Self::Visited { job: parent, task, child: job, found };
+                Some(Action::Tell { to: parent, message: Box::new(message) })
+            }
             _ => None,
         }
     }

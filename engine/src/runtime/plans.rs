@@ -4,7 +4,7 @@ use annals_tasks_sdk::plan::{Limits, Plan};
 use annals_tasks_sdk::{Payload, near};
 
 use super::builder::Builder;
-use super::engine::Engine;
+use super::engine::{Engine, Shared};
 use super::error::{CheckError, SubmitError};
 use crate::kinds::shell::Shell;
 
@@ -36,7 +36,14 @@ impl Engine {
 
     /// The plan that a workflow, known by its name, makes of an input.
     pub fn plan_of(&self, workflow: &str, input: &Payload) -> Result<Plan, SubmitError> {
-        let workflows = &self.0.shared.registry.workflows;
+        self.0.shared.plan_of(workflow, input)
+    }
+}
+
+impl Shared {
+    /// The plan that a workflow, known by its name, makes of an input.
+    pub(super) fn plan_of(&self, workflow: &str, input: &Payload) -> Result<Plan, SubmitError> {
+        let workflows = &self.registry.workflows;
         let maker = workflows.get(workflow).ok_or_else(|| SubmitError::UnknownWorkflow {
             name: workflow.into(),
             hint: near::hint(workflow, workflows.keys().map(String::as_str)),

@@ -305,7 +305,7 @@ fn put(
             }
             Ok(())
         }
-        Some(Behaviour::Sleep) => {
+        Some(Behaviour::Sleep | Behaviour::Child) => {
             Err(format!("its kind `{kind}` holds no slots, so it runs in no pool"))
         }
         None => {

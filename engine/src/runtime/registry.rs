@@ -5,7 +5,7 @@ use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use annals_tasks_sdk::flow::PlanMaker;
-use annals_tasks_sdk::plan::{Plan, PlanError, PlanErrors, TaskSpec};
+use annals_tasks_sdk::plan::{ChildPlan, Limits, Plan, PlanError, PlanErrors, TaskSpec};
 use annals_tasks_sdk::{BadName, Handler, KindName, near};
 
 use super::error::StartError;
@@ -19,6 +19,8 @@ pub(super) enum Behaviour {
     Run { handler: Arc<dyn Handler>, pool: PoolId },
     /// By waiting: the task holds no slot.
     Sleep,
+    /// By waiting for a child job.
+    Child,
 }
 
 /// A kind that tasks may be of.
@@ -100,7 +102,7 @@ impl Registry {
         let info = |(name, kind): (&String, &KindId)| {
             let pool = match self.get(*kind) {
                 Behaviour::Run { pool, .. } => Some(pools.name(*pool)),
-                Behaviour::Sleep => None,
+                Behaviour::Sleep | Behaviour::Child => None,
             };
             KindInfo { name: name.clone(), pool }
         };
@@ -142,6 +144,7 @@ impl Registry {
         let checked = match self.behaviour(task.kind.as_str()) {
             Some(Behaviour::Run { handler, .. }) => handler.check(&task.input),
             Some(Behaviour::Sleep) => crate::kinds::sleep::check(&task.input),
+            Some(Behaviour::Child) => return self.check_child(task, allow_unknown),
             None if allow_unknown => return Vec::new(),
             None => {
                 let kind = task.kind.as_str();
@@ -157,5 +160,27 @@ impl Registry {
             detail: fault.detail,
         });
         placed.collect()
+    }
+
+    /// What is wrong with the child of a task: its kinds, and their inputs. What can be said of it
+    /// without them is said with the plan.
+    fn check_child(&self, task: &TaskSpec, allow_unknown: bool) -> Vec<PlanError> {
+        let fault = |pointer: &str, detail| vec![PlanError { pointer: pointer.into(), detail }];
+        match ChildPlan::check(&task.input, &Limits::NONE) {
+            Ok(ChildPlan::Plan(plan)) => {
+                let errors = self.check(&plan, allow_unknown).err().map(|errors| errors.0);
+                let placed = |PlanError { pointer, detail }| PlanError {
+                    pointer: format!("/input{pointer}"),
+                    detail,
+                };
+                errors.unwrap_or_default().into_iter().map(placed).collect()
+            }
+            Ok(ChildPlan::Workflow { name, .. }) if !self.workflows.contains_key(&*name) => {
+                let hint = near::hint(&name, self.workflows.keys().map(String::as_str));
+                let detail = format!("no workflow `{name}` is registered{hint}");
+                fault("/input/workflow", detail)
+            }
+            _ => Vec::new(),
+        }
     }
 }

@@ -250,6 +250,12 @@ impl Loop {
             Message::Loaded { job, found } => self.on_loaded(job, found),
             Message::Cleared { job, files } => self.on_cleared(job, files),
             Message::WhenCleared { job, reply } => self.when_cleared(job, reply),
+            Message::Prepared { job, prepared } => self.on_prepared(job, *prepared),
+            Message::Visit { job, parent, task } => self.on_visit(job, parent, task),
+            Message::Visited { job, task, child, found } => {
+                self.on_visited(job, task, (child, found));
+            }
+            Message::Wish { job, parent, task, wish } => self.on_wish(job, (parent, task), wish),
             Message::Granted(waiter) => self.granted.push_back(waiter),
             Message::Turn { job } => self.touch(job),
             Message::Durable(Durable::UpTo(ticket)) => self.durable = ticket,
@@ -375,7 +381,24 @@ impl Loop {
                 }
             }
         }
+        self.leave_out_orphans(&mut encoded);
         encoded
+    }
+
+    /// A child is not written without the event of its parent that says so.
+    fn leave_out_orphans(&mut self, encoded: &mut Encoded) {
+        if encoded.spoiled.is_empty() {
+            return;
+        }
+        let written: Vec<JobId> = encoded.owners.iter().map(|(id, ..)| *id).collect();
+        for orphan in self.orphans_of(&encoded.spoiled, &written) {
+            if let Some(place) = encoded.owners.iter().position(|(id, ..)| *id == orphan) {
+                encoded.owners.swap_remove(place);
+                encoded.rows.swap_remove(place);
+            }
+            self.spoil(orphan, "its parent was given up before it began".into());
+            encoded.spoiled.push(orphan);
+        }
     }
 
     fn submit_rows(&mut self, mut rows: Vec<Row>, owners: &[Continued]) -> Result<Ticket, Stopped> {

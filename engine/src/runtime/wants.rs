@@ -109,7 +109,7 @@ impl<'a> Search<'a> {
         let kind = kind?;
         match self.registry.get(kind) {
             Behaviour::Run { pool, .. } => Some((kind, *pool)),
-            Behaviour::Sleep => None,
+            Behaviour::Sleep | Behaviour::Child => None,
         }
     }
 
@@ -150,7 +150,9 @@ impl<'a> Search<'a> {
 
     /// Tasks that need no slot: sleeping ones, and those that will wait for their kind.
     fn all(&mut self, kind: Option<KindId>, tasks: impl Iterator<Item = TaskNumber>) {
-        self.found.extend(tasks.map(|task| Want { task, suspect: false, kind }));
+        let family = self.executor.family.as_deref();
+        let open = tasks.filter(|task| !family.is_some_and(|family| family.prepares(*task)));
+        self.found.extend(open.map(|task| Want { task, suspect: false, kind }));
     }
 
     /// The first ready tasks of a kind, as many as could take places.

@@ -264,6 +264,7 @@ fn view(job: JobId, head: Head) -> JobRow {
         source: None,
         labels: BTreeMap::new(),
         forked_from: None,
+        parent: None,
         created: Timestamp::from_millis(0),
         started: None,
         finished: None,

@@ -4,6 +4,7 @@
 //! Nothing here waits for a fixed time. What must happen is waited for, and a hang is a failure
 //! after a minute.
 
+mod children;
 mod commands;
 mod crash;
 mod damage;

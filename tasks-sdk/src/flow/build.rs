@@ -175,6 +175,12 @@ impl Draft {
                 write_value(value, text)?;
             }
             Node::Value(value) => write_value(value, text)?,
+            Node::Call(workflow, input) => {
+                let name = Payload::of(workflow).map_err(|error| error.to_string())?;
+                text.extend([r#"{"workflow":"#, name.as_str(), r#","input":"#]);
+                self.write_into(input, text)?;
+                text.push('}');
+            }
             Node::Tuple(parts) => {
                 text.push('[');
                 for (index, part) in parts.iter().enumerate() {
@@ -208,5 +214,6 @@ fn collect_tasks(template: &Template, tasks: &mut BTreeSet<usize>) {
         }
         Node::Wire(Source::Job | Source::Value(_)) | Node::Value(_) => {}
         Node::Tuple(parts) => parts.iter().for_each(|part| collect_tasks(part, tasks)),
+        Node::Call(_, input) => collect_tasks(input, tasks),
     }
 }

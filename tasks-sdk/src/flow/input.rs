@@ -24,6 +24,8 @@ pub(super) enum Node {
     Wire(Source),
     Tuple(Vec<Template>),
     Value(Result<Payload, PayloadError>),
+    /// The workflow of a child job, and its input.
+    Call(&'static str, Box<Template>),
 }
 
 mod sealed {

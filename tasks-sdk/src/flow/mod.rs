@@ -68,9 +68,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::plan::TaskSpec;
 use crate::{Payload, PayloadError, TaskKind};
 use build::{Draft, Part};
-use input::Source;
+use input::{Node, Source, Template};
 
 pub use input::{Edge, Input, Value};
 pub use step::{Step, Wire};
@@ -116,6 +117,35 @@ impl Flow {
     /// ```
     pub fn finally<I, O>(&self, kind: TaskKind<I, O>, input: impl Input<I>) -> Step<'_, O> {
         self.add(kind, input, Part::Finally)
+    }
+
+    /// Adds a task that has a job of its own, made by a workflow that the engine has: it waits for
+    /// that child without a slot, and gives what the child gives. Its id is the workflow's name.
+    ///
+    /// What is said of attempts is refused: none is made. The workflow says such things of its own
+    /// tasks, and how long a run of it may take ([`Flow::deadline`]).
+    ///
+    /// ```
+    /// use annals_tasks_sdk::{Payload, flow, prelude::*};
+    ///
+    /// const COPY: TaskKind<String, u64> = TaskKind::new("copy");
+    /// const BACKUP: Workflow<String, u64> = Workflow::new("backup");
+    /// const NIGHTLY: Workflow<String, u64> = Workflow::new("nightly");
+    ///
+    /// fn nightly(flow: &Flow, host: Wire<String>) -> Wire<u64> {
+    ///     flow.job(BACKUP, host).wire()
+    /// }
+    ///
+    /// let plan = flow::build_plan(NIGHTLY, nightly, Payload::of(&"web-42")?)?;
+    /// let input = plan.tasks[0].input.as_str();
+    /// assert_eq!(input, r#"{"workflow":"backup","input":{"$input":""}}"#);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn job<I, O>(&self, workflow: Workflow<I, O>, input: impl Input<I>) -> Step<'_, O> {
+        let input = Box::new(input.template(self));
+        let call = Template(Node::Call(workflow.name(), input));
+        let index = self.0.borrow_mut().add(TaskSpec::JOB, call, Part::Tasks);
+        Step { flow: self, index, types: PhantomData }.id(workflow.name())
     }
 
     fn add<I, O>(&self, kind: TaskKind<I, O>, input: impl Input<I>, part: Part) -> Step<'_, O> {

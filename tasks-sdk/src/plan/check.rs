@@ -8,7 +8,9 @@ use super::fault::Faults;
 use super::order::Order;
 use super::read::Unread;
 use super::words::{self, NAME_CHARS_MAX};
-use super::{Backoff, Limits, OnFailure, OnLost, Plan, PolicyFields, Retry, TaskSpec, condition};
+use super::{
+    Backoff, Limits, OnFailure, OnLost, Plan, PolicyFields, Retry, TaskSpec, child, condition,
+};
 use crate::duration::DURATION_MAX;
 use crate::near::hint;
 use crate::{Payload, json};
@@ -111,6 +113,7 @@ pub(super) fn alone(
     faults: &mut Faults,
 ) {
     payload(&task.input, || place() + "/input", "the input", limits, faults);
+    child::alone(task, &place, limits, faults);
     if let Some(condition) = &task.when {
         condition::check(condition, &(place() + "/when"), faults);
     }

@@ -30,7 +30,7 @@ pub(super) fn data(
             return;
         }
         let place = || all.place(task) + "/input";
-        for Found { pointer, reference } in found(&spec.input, place, faults) {
+        for Found { pointer, reference } in found(&spec.template(), place, faults) {
             let known = check(&reference, &pointer, input.as_ref(), ids, faults);
             let Some(needed) = known else { continue };
             if all.is_of_finally(task) {
@@ -170,7 +170,7 @@ fn check_input(
 /// What can be said of a task's references without the tasks around it.
 pub(super) fn alone(spec: &TaskSpec, input: &Payload, at_end: bool, faults: &mut Faults) {
     let mut tree = None;
-    for Found { pointer, reference } in found(&spec.input, || "/input".into(), faults) {
+    for Found { pointer, reference } in found(&spec.template(), || "/input".into(), faults) {
         let input = tree.get_or_insert_with(|| Tree::new(input.as_str()));
         check_input(&reference, &pointer, Some(input), faults);
         if at_end {

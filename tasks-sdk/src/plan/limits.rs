@@ -9,17 +9,23 @@ pub struct Limits {
     pub plan_bytes: usize,
     /// Bytes of each input, output and default as JSON.
     pub payload_bytes: usize,
+    /// How many ancestors a child job may have.
+    pub child_depth: usize,
 }
 
 impl Limits {
     /// No limits: for plans that are checked against the engine's limits later.
-    pub const NONE: Self =
-        Self { tasks: usize::MAX, plan_bytes: usize::MAX, payload_bytes: usize::MAX };
+    pub const NONE: Self = Self {
+        tasks: usize::MAX,
+        plan_bytes: usize::MAX,
+        payload_bytes: usize::MAX,
+        child_depth: usize::MAX,
+    };
 }
 
 impl Default for Limits {
-    /// 10,000 tasks, 16 MiB a plan, 2 MiB a payload.
+    /// 10,000 tasks, 16 MiB a plan, 2 MiB a payload, children 16 deep.
     fn default() -> Self {
-        Self { tasks: 10_000, plan_bytes: 16 << 20, payload_bytes: 2 << 20 }
+        Self { tasks: 10_000, plan_bytes: 16 << 20, payload_bytes: 2 << 20, child_depth: 16 }
     }
 }

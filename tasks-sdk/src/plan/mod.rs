@@ -4,6 +4,7 @@
 //! checks one that a program put together, and both list every fault with its place.
 
 mod check;
+mod child;
 mod condition;
 mod dataflow;
 pub(crate) mod fault;
@@ -28,6 +29,7 @@ use crate::{KindName, Payload, TaskId};
 use fault::Faults;
 use read::Unread;
 
+pub use child::ChildPlan;
 pub use condition::{Condition, Decision, JobEnd, TaskEnd, Test};
 pub use fault::{PlanError, PlanErrors};
 pub use for_each::ForEach;

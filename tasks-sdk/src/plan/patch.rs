@@ -48,10 +48,16 @@ impl TaskPatch {
         }
         // On a task that has nothing but what it must have.
         let whole = merged(r#"{"id":"_","kind":"_"}"#, &members);
-        let spec = read::task(&whole, "", &mut faults).spec;
+        let mut spec = read::task(&whole, "", &mut faults).spec;
+        let kind = members.contains_key("kind").then(|| spec.kind.clone());
+        if !members.contains_key("input")
+            && let Ok(stand_in) = KindName::new("_")
+        {
+            // What its kind asks of an input is asked of the one that it has.
+            spec.kind = stand_in;
+        }
         check::alone(&spec, String::new, limits, &mut faults);
         faults.finish()?;
-        let kind = members.contains_key("kind").then_some(spec.kind);
         Ok(Self { fields: members, kind })
     }
 

@@ -90,6 +90,9 @@ fn waiting(task: &job::Task) -> Waiting {
     match task.waiting() {
         Some(job::Waiting::Retry { until }) => Waiting::Retry(until),
         Some(job::Waiting::Timer { until }) => Waiting::Timer(until),
+        Some(job::Waiting::Job) => {
+            task.child().map_or(Waiting::Other, |child| Waiting::Job(child.job))
+        }
         Some(job::Waiting::Kind) => Waiting::Kind(task.spec.kind.to_string()),
         _ => Waiting::Other,
     }

@@ -119,6 +119,7 @@ fn waits(waiting: &Waiting) -> String {
             };
             format!("waits {}{when}", duration(left))
         }
+        Waiting::Job(child) => format!("waits for its child job {child}"),
         Waiting::Kind(_) => "waits for its kind, which is not here".into(),
         Waiting::Other => "waits".into(),
     }

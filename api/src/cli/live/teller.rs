@@ -104,7 +104,7 @@ struct Retry {
 
 /// Whether what an event says is shown by the task's own line while it holds.
 pub(super) fn is_passing(event: &Event) -> bool {
-    matches!(&*event.kind, "AttemptStarted" | "TaskWaiting" | "RetryScheduled")
+    matches!(&*event.kind, "AttemptStarted" | "TaskWaiting" | "ChildStarted" | "RetryScheduled")
 }
 
 struct Change<'a> {
@@ -211,6 +211,8 @@ impl Teller {
                 Change::of(task, TaskStatus::Interrupted, rest)
             }
             "TaskWaiting" => waits(task, data.waiting_for.as_ref()),
+            "ChildStarted" => waits(task, data.child.map(Waiting::Job).as_ref()),
+            "ChildEnded" => Change::of(task, TaskStatus::Interrupted, String::new()),
             "RetryScheduled" => waits(task, data.due.map(Waiting::Retry).as_ref()),
             "TaskCompleted" => Change::of(task, TaskStatus::Completed, took()),
             "TaskFailed" => self.given_up(task, data.error.as_ref()?)?,
@@ -276,6 +278,7 @@ fn waits<'a>(task: &'a str, waiting: Option<&Waiting>) -> Change<'a> {
     let rest = match waiting {
         Some(Waiting::Retry(until)) => format!("tries again at {}", due(*until)),
         Some(Waiting::Timer(until)) => format!("until {}", due(*until)),
+        Some(Waiting::Job(child)) => format!("for its child job {child}"),
         Some(Waiting::Kind(kind)) => format!("for kind {kind}, which is not here"),
         _ => String::new(),
     };

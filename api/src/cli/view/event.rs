@@ -1,6 +1,6 @@
 //! An event of a job's history.
 
-use annals_tasks_sdk::Timestamp;
+use annals_tasks_sdk::{JobId, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -34,6 +34,7 @@ pub(in crate::cli) struct EventData {
     #[serde(default)]
     pub(in crate::cli) held: bool,
     pub(in crate::cli) waiting_for: Option<Waiting>,
+    pub(in crate::cli) child: Option<JobId>,
     #[serde(default, deserialize_with = "maybe_time")]
     pub(in crate::cli) due: Option<Timestamp>,
     pub(in crate::cli) error: Option<Error>,

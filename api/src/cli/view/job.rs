@@ -40,6 +40,7 @@ pub(in crate::cli) struct Job {
     #[serde(rename = "finished_at", default, deserialize_with = "maybe_time")]
     pub(in crate::cli) finished: Option<Timestamp>,
     pub(in crate::cli) forked_from: Option<ForkedFrom>,
+    pub(in crate::cli) parent: Option<Parent>,
     pub(in crate::cli) wants_key: Option<WantedKey>,
     #[serde(default)]
     pub(in crate::cli) tasks: Vec<Task>,
@@ -50,6 +51,14 @@ pub(in crate::cli) struct Job {
 pub(in crate::cli) struct ForkedFrom {
     pub(in crate::cli) job: JobId,
     pub(in crate::cli) seq: u64,
+}
+
+/// Whose child a job is.
+#[derive(Debug, Clone, Deserialize)]
+pub(in crate::cli) struct Parent {
+    pub(in crate::cli) job: JobId,
+    #[serde(deserialize_with = "name")]
+    pub(in crate::cli) task: String,
 }
 
 /// A key that a job of a list waits for.
@@ -90,6 +99,7 @@ pub(in crate::cli) struct Task {
     pub(in crate::cli) status: TaskStatus,
     pub(in crate::cli) waiting_for: Option<Waiting>,
     pub(in crate::cli) error: Option<Error>,
+    pub(in crate::cli) child: Option<JobId>,
     pub(in crate::cli) progress: Option<Live>,
     #[serde(default)]
     pub(in crate::cli) steps: Vec<Step>,
@@ -122,6 +132,8 @@ pub(in crate::cli) enum Waiting {
     Timer(Timestamp),
     /// A kind that is not there.
     Kind(String),
+    /// A child.
+    Job(JobId),
     /// Something that this version has no word for.
     Other,
 }
@@ -201,6 +213,7 @@ impl<'de> Deserialize<'de> for Waiting {
             timer: Option<Until>,
             #[serde(deserialize_with = "maybe_name")]
             kind: Option<String>,
+            job: Option<JobId>,
         }
         #[derive(Deserialize)]
         struct Until {
@@ -217,6 +230,7 @@ impl<'de> Deserialize<'de> for Waiting {
             Any::Named(Named { retry: Some(Until { until }), .. }) => Self::Retry(until),
             Any::Named(Named { timer: Some(Until { until }), .. }) => Self::Timer(until),
             Any::Named(Named { kind: Some(kind), .. }) => Self::Kind(kind),
+            Any::Named(Named { job: Some(child), .. }) => Self::Job(child),
             Any::Named(_) | Any::Word(_) => Self::Other,
         })
     }

@@ -168,6 +168,14 @@ fn may_change(job: &Job, task: &Task, verb: &str) -> Result<(), Rejection> {
     if task.settled || task.is_passed_over() {
         return Err(settled(job, task));
     }
+    if let Some(child) = task.open_child() {
+        let message = format!(
+            "cannot {verb} task {} while it waits for its child job {}: skip it, or cancel the \
+             child first",
+            task.spec.id, child.job
+        );
+        return Err(rejection(job, "task_is_live", message));
+    }
     if task.live_attempt().is_some() {
         let id = &task.spec.id;
         let message = format!(

@@ -22,6 +22,11 @@ pub(super) fn conclude(job: &Job, now: Timestamp) -> Option<Event> {
     if job.is_live() {
         return None;
     }
+    if job.children().len() > 0 {
+        // What the others are up to is asked of them; until they have ended the job does not.
+        let quiets = job.intent == Some(Intent::Pause) && !job.has_loud_children();
+        return quiets.then(|| paused(job, now));
+    }
     let end = match job.ending {
         Some(_) if job.dispatches() && job.can_go_on() => return None,
         Some(JobEnd::Completed) => return Some(Event::JobCompleted),
@@ -48,6 +53,7 @@ fn end_of_work(job: &Job, now: Timestamp) -> Option<Event> {
     match (job.status, job.intent) {
         (JobStatus::Running | JobStatus::Paused, Some(Intent::Cancel)) => Some(Event::JobCancelled),
         (JobStatus::Running, Some(Intent::Fail)) => Some(failed(job)),
+        (JobStatus::Pending, Some(Intent::Pause)) => Some(Event::JobPaused),
         (JobStatus::Running, Some(Intent::Pause)) if job.has_finally_before_it() => {
             Some(paused(job, now))
         }

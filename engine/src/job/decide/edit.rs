@@ -53,7 +53,7 @@ pub(super) fn skip(
 }
 
 fn skip_one(number: TaskNumber, task: &Task, output: Option<Payload>) -> Event {
-    if task.live_attempt().is_some() {
+    if task.is_engaged() {
         Event::SkipRequested { task: number, output }
     } else {
         Event::TaskSkipped { task: number, by: SkippedBy::Request, output }
@@ -80,7 +80,7 @@ fn may_be_removed(job: &Job, task: &Task) -> Result<(), Rejection> {
     if task.settled {
         return Err(settled(job, task));
     }
-    if task.live_attempt().is_some() {
+    if task.is_engaged() {
         let id = &task.spec.id;
         let message =
             format!("cannot remove task {id} while it runs: skip it, or remove it when it is over");

@@ -1,5 +1,6 @@
 //! Execute, pause, resume, cancel and purge.
 
+use super::edit::rejection;
 use super::refuse;
 use crate::job::event::{CancelMode, Event, PauseMode};
 use crate::job::rejection::Rejection;
@@ -30,11 +31,14 @@ pub(super) fn pause(job: &Job, mode: PauseMode) -> Result<Vec<Event>, Rejection>
     match (job.status, job.intent) {
         (JobStatus::Pending, _) => Ok(vec![Event::JobPaused]),
         (JobStatus::Running, None) => Ok(vec![Event::PauseRequested { mode }]),
+        // It is held by its parent; from now on by its own pause, too.
+        (JobStatus::Running, Some(Intent::Pause)) | (JobStatus::Paused, None)
+            if !job.holders.own =>
+        {
+            Ok(vec![Event::PauseRequested { mode }])
+        }
         (JobStatus::Running, Some(Intent::Pause)) => {
-            let hardens = mode == PauseMode::Interrupt
-                && job.live().any(|(_, task)| {
-                    task.live_attempt().is_some_and(|attempt| attempt.stop.is_none())
-                });
+            let hardens = mode == PauseMode::Interrupt && hardens(job);
             Ok(if hardens { vec![Event::PauseRequested { mode }] } else { Vec::new() })
         }
         (JobStatus::Paused, None) => Ok(Vec::new()),
@@ -42,9 +46,28 @@ pub(super) fn pause(job: &Job, mode: PauseMode) -> Result<Vec<Event>, Rejection>
     }
 }
 
+/// Whether anything of a job drains that an interrupt would stop.
+fn hardens(job: &Job) -> bool {
+    let drains = |attempt: &crate::job::Attempt| attempt.stop.is_none();
+    let attempts = job.live().any(|(_, task)| task.live_attempt().is_some_and(drains));
+    let held = job.hold.is_some_and(|hold| hold.mode == PauseMode::Interrupt);
+    attempts || (job.has_loud_children() && !held)
+}
+
+fn held_by_parent(job: &Job) -> Rejection {
+    let by = job.parent().map_or_else(String::new, |parent| format!(" {}", parent.job));
+    let message = format!("the job is held since its parent is paused: resume job{by}");
+    rejection(job, "held_by_parent", message)
+}
+
 pub(super) fn resume(job: &Job) -> Result<Vec<Event>, Rejection> {
     match (job.status, job.intent) {
         (JobStatus::Pending | JobStatus::Running, None) => Ok(Vec::new()),
+        (JobStatus::Running, Some(Intent::Pause)) | (JobStatus::Paused, None)
+            if !job.holders.own =>
+        {
+            Err(held_by_parent(job))
+        }
         (JobStatus::Running, Some(Intent::Pause)) | (JobStatus::Paused, None) => {
             Ok(vec![Event::JobResumed])
         }
@@ -55,7 +78,7 @@ pub(super) fn resume(job: &Job) -> Result<Vec<Event>, Rejection> {
     }
 }
 
-pub(super) fn cancel(job: &Job, mode: CancelMode) -> Result<Vec<Event>, Rejection> {
+pub(in crate::job) fn cancel(job: &Job, mode: CancelMode) -> Result<Vec<Event>, Rejection> {
     match (job.status, job.intent) {
         // What never started, or has failed, has nothing to stop.
         (JobStatus::Pending | JobStatus::Failed, None) => Ok(vec![Event::JobCancelled]),

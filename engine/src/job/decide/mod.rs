@@ -10,6 +10,7 @@ mod submit;
 
 pub(crate) use change::invalid;
 pub(super) use edit::{find, place, rejection};
+pub(super) use lifecycle::cancel;
 pub use submit::submit;
 
 use annals_tasks_sdk::JobId;

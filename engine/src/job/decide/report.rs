@@ -4,7 +4,7 @@
 //! appended events decides every race.
 
 use annals_tasks_sdk::plan::OnFailure;
-use annals_tasks_sdk::{Done, Exit, Payload, TaskError};
+use annals_tasks_sdk::{Done, Payload, TaskError};
 
 use crate::job::command::{Context, Outcome, Report};
 use crate::job::event::{
@@ -17,6 +17,13 @@ pub(super) fn report(job: &Job, report: Report, cx: &Context) -> Vec<Event> {
     match report {
         Report::Start { task } => start(job, task, cx),
         Report::Park { task, wait } if job.is_wanted(task, cx.now) => park(job, task, wait),
+        Report::Spawned { task, child, after } if job.is_wanted(task, cx.now) => {
+            vec![Event::ChildStarted { task, child, after }]
+        }
+        Report::Wished(wish) => job.obey_parent(&wish),
+        Report::Heard { task, child, news } => {
+            job.hear_of_child(task, child, news, |error| fail(job, task, error))
+        }
         Report::Refuse { task, error } if job.is_wanted(task, cx.now) => {
             fail(job, task, Failure::new(error.code(), error.message()))
         }
@@ -35,7 +42,7 @@ pub(super) fn report(job: &Job, report: Report, cx: &Context) -> Vec<Event> {
             _ => Vec::new(),
         },
         Report::Tick => tick(job, cx),
-        Report::Park { .. } | Report::Refuse { .. } => Vec::new(),
+        Report::Park { .. } | Report::Spawned { .. } | Report::Refuse { .. } => Vec::new(),
         Report::Recover => recover(job, cx),
     }
 }
@@ -46,13 +53,7 @@ fn tick(job: &Job, cx: &Context) -> Vec<Event> {
         return vec![passed];
     }
     let due = job.due_timers(cx.now).filter(|_| job.dispatches());
-    let completed = due.map(|task| Event::TaskCompleted {
-        task,
-        attempt: 0,
-        output: Payload::NULL,
-        exit: Exit::default(),
-        log: LogSize::default(),
-    });
+    let completed = due.map(|task| Event::completed_without_attempt(task, Payload::NULL));
     completed.collect()
 }
 

@@ -14,7 +14,8 @@ use super::file::{self, Notice, Notify, Trouble, damaged, guard, io_error};
 use super::keys;
 use super::mark::Mark;
 use super::seal::{seal, unseal};
-use crate::log::v1::{JobRowV1, TombstoneV1};
+use crate::log::v1::TombstoneV1;
+use crate::log::v4::{get_row, put_row};
 use crate::log::{Hour, JobRow, KeyRow, LogError, Position, ViewsUpdate, codec};
 
 /// Their mark, and how far the records went when the store was closed.
@@ -350,7 +351,7 @@ fn encode(row: &JobRow) -> Result<Vec<u8>, Trouble> {
     // One is not taken for the other: they are sealed for different places.
     let (place, written) = match &row.purged {
         Some(tombstone) => (!id, codec::write(&mut bytes, &TombstoneV1::of(row, tombstone))),
-        None => (id, codec::write(&mut bytes, &JobRowV1::from(row))),
+        None => (id, put_row(row, &mut bytes)),
     };
     let position = row.head.row;
     written.map_err(|source| LogError::Codec { file: None, position, source })?;
@@ -358,9 +359,9 @@ fn encode(row: &JobRow) -> Result<Vec<u8>, Trouble> {
 }
 
 fn decode(id: u128, sealed: &[u8], path: &Path) -> Result<JobRow, LogError> {
-    let row = unseal(id, sealed).and_then(|bytes| codec::read::<JobRowV1<'_>>(bytes).ok());
+    let row = unseal(id, sealed).and_then(|bytes| get_row(bytes).ok());
     row.map_or_else(
         || damaged(path, format!("the row of job {} is damaged", JobId::from_u128(id))),
-        |row| Ok(row.into()),
+        Ok,
     )
 }

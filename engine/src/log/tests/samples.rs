@@ -10,8 +10,9 @@ use annals_tasks_sdk::plan::{
 use annals_tasks_sdk::{Exit, JobId, KindName, Payload, TaskId, Timestamp};
 
 use crate::job::{
-    AttemptEnd, CancelMode, Event, Failure, ForkedFrom, Intent, JobStatus, LogSize, Origin, Part,
-    PauseMode, Purged, SkippedBy, Submitted, TaskNumber, Tombstone, ValueDigest, Wait,
+    AttemptEnd, CancelMode, ChildEnd, Event, Failure, ForkedFrom, Intent, JobStatus, LogSize,
+    Origin, Parent, Part, PauseMode, Purged, SkippedBy, Submitted, TaskNumber, Tombstone,
+    ValueDigest, Wait,
 };
 use crate::log::{Head, JobRow, Position};
 
@@ -91,6 +92,7 @@ pub(super) fn events() -> Vec<Event> {
     let mut events = job_events();
     events.extend(attempt_events());
     events.extend(task_events());
+    events.extend(child_events());
     events
 }
 
@@ -197,6 +199,25 @@ fn task_events() -> Vec<Event> {
     ]
 }
 
+/// What happens between a job and its children.
+fn child_events() -> Vec<Event> {
+    let job = JobId::from_u128(0x0197_f0c2_7b3e_7c11_9f0e_1d2c_3b4a_5968);
+    let task_id = TaskId::new("packages").unwrap();
+    let ended = |end, seq| Event::ChildEnded { task: TASK, end, seq, error: failure() };
+    vec![
+        Event::JobLinked(Box::new(Parent { job, task: TASK, task_id, depth: 2 })),
+        Event::HoldPlaced { mode: PauseMode::Drain },
+        Event::HoldPlaced { mode: PauseMode::Interrupt },
+        Event::HoldLifted,
+        Event::ChildStarted { task: TASK, child: job, after: 0 },
+        Event::ChildStarted { task: TASK, child: job, after: 70_000 },
+        Event::ChildPaused { task: TASK },
+        ended(ChildEnd::Failed, 7),
+        ended(ChildEnd::Cancelled, 70_000),
+        ended(ChildEnd::Gone, 0),
+    ]
+}
+
 fn inserted(part: Part, after: Option<TaskNumber>, needed_by: &[TaskNumber]) -> Event {
     let spec = Box::new(full_plan().tasks.remove(1));
     Event::TaskInserted { task: TaskNumber(4), spec, part, after, needed_by: needed_by.into() }
@@ -258,6 +279,12 @@ pub(super) fn job_row() -> JobRow {
         workflow: Some("server-init".into()),
         source: Some("init.yaml".into()),
         labels: [("env".into(), "prod".into())].into(),
+        parent: Some(Parent {
+            job: JobId::from_u128(9),
+            task: TASK,
+            task_id: TaskId::new("packages").unwrap(),
+            depth: 3,
+        }),
         forked_from: Some(ForkedFrom { job: JobId::from_u128(8), seq: 4 }),
         created: Timestamp::from_millis(1),
         started: Some(Timestamp::from_millis(2)),

@@ -150,7 +150,13 @@ pub(in crate::log) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecE
             write(out, &TaskFailed { task: task.0, error: error.into() })
         }
         Event::TaskRemoved { task } => write(out, &TaskRemoved { task: task.0 }),
-        Event::JobSubmitted(_)
+        Event::JobLinked(_)
+        | Event::HoldPlaced { .. }
+        | Event::HoldLifted
+        | Event::ChildStarted { .. }
+        | Event::ChildPaused { .. }
+        | Event::ChildEnded { .. }
+        | Event::JobSubmitted(_)
         | Event::CancelRequested { .. }
         | Event::JobEnding { .. }
         | Event::DeadlinePassed { .. }

@@ -12,7 +12,7 @@ mod purge;
 mod view;
 
 pub(super) use event::{get, put};
-pub(super) use parts::{Failure, payload, text};
+pub(super) use parts::{Failure, PauseMode, payload, text};
 pub(super) use plan::{OnFailure, OnLost, Retry, Span, Start, bad};
 pub(super) use purge::TombstoneV1;
 pub(super) use view::JobRowV1;

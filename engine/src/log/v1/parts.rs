@@ -17,7 +17,7 @@ pub(in crate::log) fn payload(text: Option<Json<'_>>) -> Option<Payload> {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) enum PauseMode {
+pub(in crate::log) enum PauseMode {
     Drain,
     Interrupt,
 }

@@ -104,6 +104,7 @@ impl From<JobRowV1<'_>> for JobRow {
             forked_from: row
                 .forked_from
                 .map(|(job, seq)| ForkedFrom { job: JobId::from_u128(job), seq }),
+            parent: None,
             created: Timestamp::from_millis(row.created),
             started: row.started.map(Timestamp::from_millis),
             finished: row.finished.map(Timestamp::from_millis),

@@ -1,15 +1,20 @@
 //! Version 4 of the events' payloads, where they differ from the versions before: tasks are done
-//! for each element of a list. The same rules hold: nothing here may change once it was released.
+//! for each element of a list, and have child jobs. The same rules hold: nothing here may change
+//! once it was released.
 //!
 //! What was there before is the twin of [version 3](super::v3), and what came to it stands behind.
 
+mod child;
 mod edit;
 mod expand;
 mod plan;
+mod view;
 
+pub(super) use child::{get_child, put_child};
 pub(super) use edit::{get_edit, put_edit};
 pub(super) use expand::{get_expanded, put_expanded};
 pub(super) use plan::{get_submitted, put_submitted};
+pub(super) use view::{get_row, put_row};
 
 /// The version that every event of this module is written with.
 pub(super) const VERSION: u16 = 4;

@@ -169,6 +169,13 @@ pub(crate) fn explain(seen: Seen, cause: Option<Cause>) -> Explanation {
 fn reasons(seen: &Seen, cause: Option<Cause>) -> (Vec<Reason>, usize) {
     let job = &*seen.snapshot.job;
     let mut reasons: Vec<Reason> = of_job(job, cause).into_iter().collect();
+    if let Some(parent) = job.parent().filter(|_| job.is_held_by_parent()) {
+        let held = Reason::HeldByParent { parent: parent.job, task: parent.task_id.clone() };
+        // Where nobody else holds it, that is all there is to say of its pause.
+        let alone = job.status() == JobStatus::Paused && !job.is_held_by_own();
+        reasons.truncate(usize::from(!alone));
+        reasons.push(held);
+    }
     if !job.status().is_ended() {
         reasons.extend(of_engine(seen));
         reasons.extend(seen.wants_key());

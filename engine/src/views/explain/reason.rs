@@ -298,6 +298,24 @@ pub enum Reason {
         /// Until when.
         until: Ahead,
     },
+    /// A task waits for its child job.
+    Child {
+        /// The task.
+        task: TaskId,
+        /// The child.
+        child: JobId,
+        /// Why the child is to end before its time, if it is.
+        stop: Option<StopReason>,
+        /// Whether the child is quiet, as the job is to be.
+        quiet: bool,
+    },
+    /// Its parent is paused, or is to be.
+    HeldByParent {
+        /// The parent.
+        parent: JobId,
+        /// The task of it that waits for the job.
+        task: TaskId,
+    },
     /// A task waits for its kind, which is not registered here.
     WantsKind {
         /// The task.
@@ -370,6 +388,8 @@ impl Reason {
             Self::Outlives { .. } => "outlives",
             Self::Retries { .. } => "retries",
             Self::Sleeps { .. } => "sleeps",
+            Self::Child { .. } => "waits_for_child",
+            Self::HeldByParent { .. } => "held_by_parent",
             Self::WantsKind { .. } => "wants_kind",
             Self::WantsSlot { .. } => "wants_slot",
             Self::Suspect { .. } => "suspect",
@@ -390,6 +410,7 @@ impl Reason {
             | Self::Outlives { task, .. }
             | Self::Retries { task, .. }
             | Self::Sleeps { task, .. }
+            | Self::Child { task, .. }
             | Self::WantsKind { task, .. }
             | Self::WantsSlot { task, .. }
             | Self::Suspect { task, .. }

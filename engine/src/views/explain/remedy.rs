@@ -78,6 +78,7 @@ impl Remedy {
             Reason::CutOff { task, .. }
             | Reason::Runs { task, .. }
             | Reason::Sleeps { task, .. }
+            | Reason::Child { task, .. }
             | Reason::WantsKind { task, .. }
             | Reason::WantsSlot { task, .. }
             | Reason::Suspect { task, .. } => Self::of_task(task, job, now),

@@ -168,6 +168,11 @@ impl fmt::Display for Reason {
                 brief(key),
                 nth(*place)
             ),
+            Self::HeldByParent { parent, task } => write!(
+                f,
+                "the job is held since its parent, job {parent}, is paused, whose task {task} \
+                 waits for it: it goes on when that is resumed"
+            ),
             Self::Unknown => f.write_str("nothing is known that keeps the job"),
             _ => self.of_attempt(f),
         }
@@ -235,6 +240,14 @@ impl Reason {
             }
             Self::Sleeps { task, until } => {
                 write!(f, "task {task} waits for a time, which comes in {until}")
+            }
+            Self::Child { task, child, stop, quiet } => {
+                write!(f, "task {task} waits for its child job {child}")?;
+                match (stop, quiet) {
+                    (Some(_), _) => write!(f, ", which was told to end{}", because(*stop)),
+                    (None, true) => f.write_str(", which is quiet"),
+                    (None, false) => Ok(()),
+                }
             }
             Self::WantsKind { task, kind } => {
                 write!(f, "task {task} waits for kind {kind}, which is not registered here")

@@ -47,6 +47,7 @@ impl Tasks {
                 TaskStatus::Failed if told == Some(&task.spec.id) => {}
                 TaskStatus::Failed => all.failed.add(|| failed(task)),
                 _ if task.live_attempt().is_some() => all.moving.add(|| alive(seen, number, task)),
+                _ if task.open_child().is_some() => all.moving.add(|| waits(seen, number, task)),
                 _ if !goes_on => {}
                 TaskStatus::Waiting => all.moving.add(|| waits(seen, number, task)),
                 _ if task.is_ready() && starts_none => {}
@@ -133,6 +134,11 @@ fn waits(seen: &Seen, number: TaskNumber, task: &Task) -> Option<Reason> {
         }
         Waiting::Timer { until } => {
             Some(Reason::Sleeps { task: id, until: Ahead::until(until, seen.now) })
+        }
+        Waiting::Job => {
+            let child = task.open_child()?;
+            let (stop, quiet) = (child.stop(), child.is_quiet());
+            Some(Reason::Child { task: id, child: child.job, stop, quiet })
         }
         Waiting::Kind => Some(Reason::WantsKind { task: id, kind: task.spec.kind.to_string() }),
     }
