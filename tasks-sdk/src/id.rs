@@ -135,6 +135,10 @@ name! {
     /// The name under which a task implementation is registered: `shell`, `sleep`, `extract`.
     KindName, "kind"
 }
+name! {
+    /// The name by which signals are told apart: `approved`, `stop`.
+    SignalName, "signal name"
+}
 
 #[cfg(test)]
 mod tests {

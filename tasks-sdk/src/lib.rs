@@ -54,7 +54,7 @@ mod time;
 pub use context::{AttemptId, Progress, Stream, TaskContext};
 pub use error::{Exit, Fatal, RETRY_AFTER_MAX, TaskError, TaskResult};
 pub use flow::{Edge, Flow, FlowErrors, Input, PlanMaker, Step, Value, Wire, Workflow, WorkflowFn};
-pub use id::{BadName, JobId, KindName, TaskId};
+pub use id::{BadName, JobId, KindName, SignalName, TaskId};
 pub use payload::{Payload, PayloadError};
 pub use task::{Done, Handler, Task, TaskKind};
 pub use time::Timestamp;

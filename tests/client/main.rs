@@ -12,6 +12,7 @@ mod forks;
 mod places;
 mod restart;
 mod same;
+mod signals;
 mod submit;
 mod watch;
 

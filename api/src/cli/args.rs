@@ -11,6 +11,7 @@ use super::bulk::BulkArgs;
 use super::edit_args::{EditArgs, InsertArgs, MoveArgs, RetryArgs};
 use super::flags::{EngineFlags, ServerFlags};
 use super::fork::ForkArgs;
+use super::signal::SignalArgs;
 use crate::list::{BadFilter, Filter};
 
 /// A durable workflow engine whose event log is the truth.
@@ -127,6 +128,11 @@ pub(super) enum Command {
     Edit(EditArgs),
     /// Try a task again now: at once where it waits for that, afresh where it has failed.
     Retry(RetryArgs),
+    /// Tell a job something that a task of it waits for, or will.
+    ///
+    /// It goes to the first task in the plan that waits for a signal of this name, and is kept
+    /// until one does.
+    Signal(SignalArgs),
     /// Make a new job that goes on from what another one has done.
     ///
     /// What is settled and does not run anew is copied with its output, so that the new job needs
@@ -208,7 +214,7 @@ pub(super) struct SubmitArgs {
 }
 
 /// What a header can carry.
-fn key(text: &str) -> Result<String, String> {
+pub(super) fn key(text: &str) -> Result<String, String> {
     let fits =
         (1..=255).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     if fits { Ok(text.into()) } else { Err("it has 1 to 255 printable ASCII characters".into()) }

@@ -112,6 +112,11 @@ fn wait(task: &Task) -> Option<String> {
         }
         Waiting::Timer(until) => format!("task {id} waits until {}", due(*until)),
         Waiting::Job(child) => format!("task {id} waits for its child job {child}"),
+        Waiting::Signal(name, until) => {
+            let until = until.map(|until| format!(", until {}", due(until)));
+            let until = until.unwrap_or_default();
+            format!("task {id} waits for signal {name}{until}")
+        }
         Waiting::Kind(kind) => format!("task {id} waits for kind {kind:?}, which is not here"),
         Waiting::Other => return None,
     })

@@ -26,6 +26,7 @@ mod purge;
 mod run;
 mod serve;
 mod show;
+mod signal;
 mod store;
 mod submit;
 mod text;
@@ -200,6 +201,7 @@ async fn dispatch(command: Command, session: Session) -> Result<Exit, CliError> 
         Command::Edit(args) => edits::edit(args, session).await,
         Command::Fork(args) => fork::fork(args, session).await,
         Command::Retry(args) => commands::retry(args, session).await,
+        Command::Signal(args) => signal::signal(args, session).await,
         Command::Completions { shell } => Ok(completions(shell)),
     }
 }

@@ -68,9 +68,9 @@ fn beside(explanation: &Explanation) -> impl Iterator<Item = String> {
 /// What to type for a command.
 fn typed(explanation: &Explanation, command: &Suggestion, place: &Place) -> String {
     let mut words = format!("{} {}", plain(&command.verb), explanation.job);
-    if let Some(task) = &command.task {
+    for name in [&command.task, &command.signal].into_iter().flatten() {
         words.push(' ');
-        words.push_str(&shell_quoted(task));
+        words.push_str(&shell_quoted(name));
     }
     if command.mode.as_deref() == Some("interrupt") {
         words.push_str(" --interrupt");

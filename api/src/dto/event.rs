@@ -10,7 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::task::{part, skipped_by};
-use super::{Due, Error, ForkedFrom, Log, Parent, Time, WaitingFor, exit};
+use super::{Due, Error, ForkedFrom, Log, Parent, Signal, Time, WaitingFor, exit};
 
 /// An event with everything that the log keeps of it.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -88,6 +88,11 @@ pub struct Data<'a> {
     attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    payload: Option<&'a Payload>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal_seq: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_for: Option<WaitingFor<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -238,7 +243,7 @@ fn data_of_task<'a>(job: Option<&'a job::Job>, event: &'a job::Event) -> Data<'a
         | E::AttemptTimedOut { task, attempt, end }
         | E::AttemptInterrupted { task, attempt, end } => ended(of(*task), *attempt, end),
         E::TaskWaiting { task, wait } => {
-            Data { waiting_for: Some(waiting(job, *task, *wait)), ..of(*task) }
+            Data { waiting_for: Some(waiting(job, *task, wait)), ..of(*task) }
         }
         E::ChildStarted { task, child, .. } => Data { child: Some(child.to_string()), ..of(*task) },
         E::ChildEnded { task, end, error, .. } => {
@@ -268,6 +273,12 @@ fn data_of_task<'a>(job: Option<&'a job::Job>, event: &'a job::Event) -> Data<'a
         }
         E::StepRecorded { task, attempt, name, value } => {
             Data { name: Some(name), value: Some(value.into()), ..of(*task) }.attempt(*attempt)
+        }
+        E::SignalReceived { name, payload } => {
+            Data { name: Some(name.as_str()), payload: Some(payload), ..Data::default() }
+        }
+        E::SignalDelivered { task, name, signal } => {
+            Data { name: Some(name.as_str()), signal_seq: Some(*signal), ..of(*task) }
         }
         _ => Data::default(),
     }
@@ -300,9 +311,12 @@ fn ended<'a>(data: Data<'a>, attempt: u32, end: &'a AttemptEnd) -> Data<'a> {
     Data { error: Some(error), output: end.output.as_ref(), log: Some(end.log.into()), ..data }
 }
 
-fn waiting(job: Option<&job::Job>, task: TaskNumber, wait: Wait) -> WaitingFor<'_> {
+fn waiting<'a>(job: Option<&'a job::Job>, task: TaskNumber, wait: &'a Wait) -> WaitingFor<'a> {
     match wait {
-        Wait::Timer { until } => WaitingFor::Timer(Due { until: Time(until) }),
+        Wait::Timer { until } => WaitingFor::Timer(Due { until: Time(*until) }),
+        Wait::Signal { name, until } => {
+            WaitingFor::Signal(Signal { name: name.as_str(), until: until.map(Time) })
+        }
         Wait::Kind => {
             let task = job.and_then(|job| job.task(task));
             WaitingFor::Kind(task.map_or("", |task| task.spec.kind.as_str()))

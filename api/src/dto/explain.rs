@@ -2,7 +2,7 @@
 
 use annals_engine::job;
 use annals_engine::views::{self, Cause, Explained, InLine, Line, Reason, Remedy, RunDeadline};
-use annals_tasks_sdk::{JobId, TaskId};
+use annals_tasks_sdk::{JobId, SignalName, TaskId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -106,6 +106,9 @@ pub struct Because<'a> {
     /// ...of so many that may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failures_max: Option<u32>,
+    /// The names of the signals that the task waits for: one of them will do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub signals: Vec<&'a str>,
     /// The kind that is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<&'a str>,
@@ -153,6 +156,9 @@ pub struct Suggestion<'a> {
     /// The task that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<&'a str>,
+    /// The name of the signal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<&'a str>,
     /// How it treats what runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<&'static str>,
@@ -260,6 +266,11 @@ impl<'a> Because<'a> {
             Reason::Child { child: other, .. } | Reason::HeldByParent { parent: other, .. } => {
                 Self { other_job: Some(other.to_string()), ..none }
             }
+            Reason::Awaits { signals, until, .. } => Self {
+                signals: signals.iter().map(SignalName::as_str).collect(),
+                until: until.map(|until| Time(until.at)),
+                ..none
+            },
             Reason::WantsKind { kind, .. } => Self { kind: Some(kind), ..none },
             Reason::WantsSlot { line: Some(line), .. } => Self::in_line(line),
             Reason::Suspect { losses, line, other, .. } => Self {
@@ -319,12 +330,18 @@ impl<'a> Suggestion<'a> {
             Remedy::CancelNow => (None, Some("now"), None),
             _ => (None, None, None),
         };
+        let signal = match remedy {
+            Remedy::Signal { name } => Some(name.as_str()),
+            _ => None,
+        };
         let body = Body { task, mode, cascade };
         let (path, has_body) = match remedy {
             // Its path names the task.
             Remedy::Retry { task } => (format!("/jobs/{job}/tasks/{task}/retry"), false),
+            Remedy::Signal { name } => (format!("/jobs/{job}/signals/{name}"), false),
             _ => (format!("/jobs/{job}/{verb}"), task.is_some() || mode.is_some()),
         };
-        Self { verb, task, mode, cascade, method: "POST", path, body: has_body.then_some(body) }
+        let body = has_body.then_some(body);
+        Self { verb, task, signal, mode, cascade, method: "POST", path, body }
     }
 }

@@ -79,6 +79,9 @@ pub struct Job<'a> {
     /// Whose child it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent<'a>>,
+    /// How many signals of each name are kept for tasks that will wait for them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub kept_signals: BTreeMap<&'a str, u64>,
     /// Its tasks in the order of the plan.
     pub tasks: Vec<Task<'a>>,
 }
@@ -189,6 +192,7 @@ impl<'a> Job<'a> {
             finished_at: job.finished().map(Time),
             forked_from: job.forked_from().map(Into::into),
             parent: job.parent().map(Into::into),
+            kept_signals: kept_signals(job),
             tasks: job.tasks().map(|(number, task)| Task::of(job, number, task, live)).collect(),
         }
     }
@@ -223,6 +227,14 @@ impl<'a> JobProgress<'a> {
             message: live.values().find_map(|progress| progress.message),
         }
     }
+}
+
+fn kept_signals(job: &job::Job) -> BTreeMap<&str, u64> {
+    let mut kept = BTreeMap::new();
+    for (_, name, _) in job.kept_signals() {
+        *kept.entry(name.as_str()).or_default() += 1;
+    }
+    kept
 }
 
 fn error(job: &job::Job) -> Option<Error<'_>> {

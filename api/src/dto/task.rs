@@ -3,7 +3,7 @@
 use annals_engine::job::{self, Part, SkippedBy, TaskNumber, Waiting};
 use annals_engine::runtime::Snapshot;
 use annals_tasks_sdk::plan::Condition;
-use annals_tasks_sdk::{JobId, Payload};
+use annals_tasks_sdk::{JobId, Payload, SignalName};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -97,13 +97,15 @@ impl<'a> Tasks<'a> {
 }
 
 /// What a waiting task waits for.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitingFor<'a> {
     /// Its next attempt.
     Retry(Due),
     /// A time.
     Timer(Due),
+    /// A signal.
+    Signal(Signal<'a>),
     /// A kind that is not registered here now.
     Kind(&'a str),
     /// Its child.
@@ -122,6 +124,18 @@ pub struct ChildId(pub JobId);
 pub struct Due {
     /// Not before this time.
     pub until: Time,
+}
+
+/// The signal that a task waits for.
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+#[schema(as = AwaitedSignal)]
+pub struct Signal<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// When the task fails if none has come; left out where it waits without end, and while the
+    /// time stands still since the job is paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
 }
 
 /// How far a live attempt is.
@@ -238,6 +252,10 @@ impl<'a> WaitingFor<'a> {
         match waiting {
             Waiting::Retry { until } => Self::Retry(Due { until: Time(until) }),
             Waiting::Timer { until } => Self::Timer(Due { until: Time(until) }),
+            Waiting::Signal { .. } => {
+                let name = task.awaits().first().map_or("", SignalName::as_str);
+                Self::Signal(Signal { name, until: waiting.until().map(Time) })
+            }
             Waiting::Kind => Self::Kind(task.spec.kind.as_str()),
             Waiting::Job => task.child().map_or(Self::Other, |child| Self::Job(ChildId(child.job))),
             _ => Self::Other,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use annals_engine::job::Origin;
 use annals_engine::{Engine, JobHandle};
-use annals_tasks_sdk::{BadName, JobId, TaskId};
+use annals_tasks_sdk::{BadName, JobId, SignalName, TaskId};
 use axum::extract::{FromRequestParts, Path};
 use axum::http::HeaderName;
 use axum::http::request::Parts;
@@ -29,6 +29,10 @@ pub(super) struct JobPath(pub(super) JobId);
 /// A job's id and the id of a task, the segments `{id}` and `{task}` of the path.
 #[derive(Debug, Clone)]
 pub(super) struct TaskPath(pub(super) JobId, pub(super) TaskId);
+
+/// A job's id and the name of a signal, the segments `{id}` and `{name}` of the path.
+#[derive(Debug, Clone)]
+pub(super) struct SignalPath(pub(super) JobId, pub(super) SignalName);
 
 /// The running engine; 503 while there is none.
 pub(super) struct Running(pub(super) Engine);
@@ -81,6 +85,16 @@ impl<S: Send + Sync> FromRequestParts<S> for TaskPath {
         let segments = segments(parts, state).await?;
         let job = segment(&segments, "id", JobId::from_str)?;
         Ok(Self(job, segment(&segments, "task", TaskId::new)?))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for SignalPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let segments = segments(parts, state).await?;
+        let job = segment(&segments, "id", JobId::from_str)?;
+        Ok(Self(job, segment(&segments, "name", SignalName::new)?))
     }
 }
 

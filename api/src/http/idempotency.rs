@@ -20,11 +20,15 @@ const SCOPE: &str = "";
 #[derive(Debug, Clone)]
 pub(super) struct Key(Option<String>);
 
+/// What the engine knows a request by that never was one, since a store was asked itself.
+pub(crate) fn key_of(key: &str, path: &str, body: &[u8]) -> IdempotencyKey {
+    IdempotencyKey::new(SCOPE, path, key, body)
+}
+
 impl Key {
     /// What the engine knows a request by: its path below the base, and its body as it came.
     pub(super) fn of(&self, path: &str, body: &[u8]) -> Option<IdempotencyKey> {
-        let key = self.0.as_deref()?;
-        Some(IdempotencyKey::new(SCOPE, path, key, body))
+        self.0.as_deref().map(|key| key_of(key, path, body))
     }
 
     /// The same for one item of a batch, which has a key of its own by its index.

@@ -12,7 +12,7 @@
 //! | `edge` | what happens to every request and answer: ids, panics, problems, headers |
 //! | `extract`, `query`, `body`, `fields` | from requests to types |
 //! | `submit`, `batch`, `plans` | submissions: a plan, or a workflow that makes one |
-//! | `commands`, `orders`, `bulk` | steering jobs, one or many |
+//! | `commands`, `orders`, `signals`, `bulk` | steering jobs, one or many |
 //! | `edits`, `forks` | edits of plans, and new jobs that go on from others |
 //! | `jobs`, `wait`, `etag` | reading a job: at once, when it has changed, or not twice |
 //! | `idempotency` | requests that are repeated with their key |
@@ -52,6 +52,7 @@ mod problem;
 mod purge;
 mod query;
 mod shared;
+mod signals;
 mod sse;
 mod state;
 mod submit;
@@ -62,6 +63,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 pub(crate) use body::TooSlow;
 pub(crate) use forks::{body_of as body_of_edit, read_edits};
+pub(crate) use idempotency::key_of;
 pub use openapi::document;
 pub use problem::{Code, FieldError, Problem, ProblemBody};
 pub(crate) use purge::left_of;
@@ -90,6 +92,7 @@ fn api() -> OpenApiRouter<AppState> {
         .merge(bulk::routes())
         .merge(commands::routes())
         .merge(purge::routes())
+        .merge(signals::routes())
         .merge(edits::routes())
         .merge(forks::routes())
         .merge(list::routes())

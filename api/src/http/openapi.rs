@@ -169,7 +169,7 @@ fn refine(parameter: &mut Parameter) {
             return;
         }
         "id" => "^[0-9A-Fa-f-]{1,36}$",
-        "task" => "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$",
+        "task" | "name" => "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$",
         "wait" => r"^([0-9]+(\.[0-9]{1,3})? *(w|d|h|m|s|ms) *)+$|^P",
         "stream" => "^(stdout|stderr)$",
         "If-Match" => r#"^(\*|(W/)?"[0-9]+\.[0-9]+\.[0-9]+")$"#,

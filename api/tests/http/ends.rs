@@ -98,7 +98,7 @@ async fn what_is_done_at_the_end_is_shown_and_explained() {
     face.post(&format!("{job}/cancel"), "").await.with_status(200);
     let refused = face.post(&format!("{job}/pause"), "").await;
     let refused = refused.problem(409, "not_in_this_status");
-    assert_eq!(refused["allowed"], json!(["cancel", "skip"]));
+    assert_eq!(refused["allowed"], json!(["cancel", "skip", "signal"]));
     face.post(&format!("{job}/cancel"), r#"{"mode": "later"}"#).await.problem(422, "invalid_body");
     face.post(&format!("{job}/cancel"), r#"{"mode": "now"}"#).await.with_status(202);
     let ended = face.ended(&job).await;

@@ -26,6 +26,7 @@ mod race;
 mod read;
 mod registered;
 mod repeat;
+mod signals;
 mod steer;
 mod steps;
 mod submit;

@@ -10,7 +10,7 @@ async fn kinds_are_listed_with_their_schemas() {
     let kinds = face.get("/api/v1/kinds").await.with_status(200);
     let items = kinds["items"].as_array().unwrap();
     let names: Vec<_> = items.iter().map(|kind| kind["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["echo", "gate", "http", "noop", "sleep", "stubborn"]);
+    assert_eq!(names, ["echo", "gate", "http", "job", "noop", "sleep", "stubborn", "wait"]);
     let kind = |name| items.iter().find(|kind| kind["name"] == name).unwrap();
     assert_eq!(kind("sleep")["input_schema"]["title"], "sleep");
     assert!(kind("sleep").get("pool").is_none(), "its tasks hold no slot");

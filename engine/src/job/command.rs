@@ -1,11 +1,12 @@
 //! Commands and reports: what people want of a job, and what the runtime tells it.
 
 use annals_tasks_sdk::plan::{TaskPatch, TaskSpec};
-use annals_tasks_sdk::{Done, JobId, Payload, TaskError, TaskId, Timestamp};
+use annals_tasks_sdk::{Done, JobId, Payload, SignalName, TaskError, TaskId, Timestamp};
 
 use super::child::{News, Wish};
-use super::event::{CancelMode, LogSize, Origin, PauseMode, TaskNumber, ValueDigest, Wait};
+use super::event::{CancelMode, LogSize, Origin, PauseMode, TaskNumber, ValueDigest};
 use super::key::IdempotencyKey;
+use super::waiting::Wait;
 
 /// What a job is given. Commands and reports are apart, so that who may command cannot report.
 #[derive(Debug)]
@@ -103,6 +104,13 @@ pub enum Command {
     Retry {
         /// Which one.
         task: TaskId,
+    },
+    /// Tell the job something that a task of it waits for, or will.
+    Signal {
+        /// What the task knows it by.
+        name: SignalName,
+        /// What it says.
+        payload: Payload,
     },
 }
 

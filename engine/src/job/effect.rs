@@ -5,7 +5,8 @@ use annals_tasks_sdk::Timestamp;
 
 use super::command::LossRule;
 use super::event::TaskNumber;
-use super::state::{Job, StopReason, Waiting, number};
+use super::state::{Job, StopReason, number};
+use super::waiting::Waiting;
 
 /// What the runtime must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,10 +87,10 @@ impl Job {
     /// The first time at which something is to happen that no want already says; the deadline of
     /// the run, which only ends it, is left out.
     pub(crate) fn next_move(&self, now: Timestamp) -> Option<Timestamp> {
-        let is_timer =
-            |at: u32| matches!(self.tasks[at as usize].waiting, Some(Waiting::Timer { .. }));
+        let is_retry =
+            |at: u32| matches!(self.tasks[at as usize].waiting, Some(Waiting::Retry { .. }));
         let mut timed = self.timed.iter().filter(|_| self.dispatches());
-        timed.find(|&&(due, at)| due > now || is_timer(at)).map(|&(due, _)| due)
+        timed.find(|&&(due, at)| due > now || !is_retry(at)).map(|&(due, _)| due)
     }
 
     /// Whether the engine keeps dying under a task.
@@ -104,7 +105,7 @@ impl Job {
         let due = match task.waiting {
             None => self.ready.contains(&(task.rank, at)),
             Some(Waiting::Retry { until }) => until <= now,
-            Some(Waiting::Timer { .. } | Waiting::Job) => false,
+            Some(Waiting::Timer { .. } | Waiting::Signal { .. } | Waiting::Job) => false,
             Some(Waiting::Kind) => true,
         };
         due && self.starts_tasks(now)

@@ -41,8 +41,9 @@ impl Job {
     }
 
     pub(super) fn interrupt_waiting(&mut self) {
-        let waiting: Vec<u32> =
-            self.timed.iter().map(|&(_, at)| at).chain(self.kindless.iter().copied()).collect();
+        let timed = self.timed.iter().map(|&(_, at)| at);
+        let others = self.kindless.iter().copied().chain(self.awaiting());
+        let waiting: Vec<u32> = timed.chain(others).collect();
         for at in waiting {
             self.set_status(at, TaskStatus::Interrupted, None);
         }

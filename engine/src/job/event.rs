@@ -5,13 +5,14 @@
 use std::sync::Arc;
 
 use annals_tasks_sdk::plan::{JobEnd, Plan, TaskSpec};
-use annals_tasks_sdk::{Exit, JobId, Payload, Timestamp};
+use annals_tasks_sdk::{Exit, JobId, Payload, SignalName, Timestamp};
 
 use super::child::{ChildEnd, Parent};
 use super::key::IdempotencyKey;
 pub use super::parts::{
-    AttemptEnd, CancelMode, Failure, LogSize, Part, PauseMode, Purged, SkippedBy, ValueDigest, Wait,
+    AttemptEnd, CancelMode, Failure, LogSize, Part, PauseMode, Purged, SkippedBy, ValueDigest,
 };
+pub(super) use super::waiting::Wait;
 
 /// An event with everything that the log keeps of it but its position and its hash.
 #[derive(Debug, Clone, PartialEq)]
@@ -311,6 +312,22 @@ pub enum Event {
         /// What the result is known by.
         value: ValueDigest,
     },
+    /// A signal has come; it is kept until a task waits for one of its name.
+    SignalReceived {
+        /// Its name.
+        name: SignalName,
+        /// What it brings.
+        payload: Payload,
+    },
+    /// A task has what it waited for.
+    SignalDelivered {
+        /// The task.
+        task: TaskNumber,
+        /// The name of the signal.
+        name: SignalName,
+        /// The number of the event with which it came.
+        signal: u64,
+    },
 }
 
 /// How a job came to be.
@@ -366,6 +383,8 @@ impl Event {
             Self::TaskExpanded { .. } => "TaskExpanded",
             Self::CheckpointSaved { .. } => "CheckpointSaved",
             Self::StepRecorded { .. } => "StepRecorded",
+            Self::SignalReceived { .. } => "SignalReceived",
+            Self::SignalDelivered { .. } => "SignalDelivered",
         }
     }
 }

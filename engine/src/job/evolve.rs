@@ -8,15 +8,16 @@ use std::sync::Arc;
 use annals_tasks_sdk::plan::OnFailure;
 use annals_tasks_sdk::{JobId, Payload, Timestamp};
 
-use super::event::{AttemptEnd, CancelMode, Event, Part, Recorded, TaskNumber, ValueDigest, Wait};
+use super::deadline::Deadline;
+use super::event::{AttemptEnd, CancelMode, Event, Part, Recorded, TaskNumber, ValueDigest};
 use super::linked::Holders;
 use super::purge::Tombstone;
 use super::size;
-use super::state::{
-    Attempt, Checkpoint, Forked, ForkedFrom, Job, StopReason, Task, Waiting, count, index,
-};
+use super::state::{Attempt, Checkpoint, Forked, ForkedFrom, Job, StopReason, Task, count, index};
 use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 use super::steps::RecordedStep;
+use super::waiting::Wait;
+use super::waiting::Waiting;
 
 /// An event that cannot follow on the job's history: the log is damaged, or the code is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +57,9 @@ impl Job {
         self.time = next.time;
         self.revision += u64::from(next.leads);
         self.take_in(&next.event);
+        if let (Event::SignalReceived { .. }, Some(key)) = (&next.event, &next.key) {
+            self.knows_signal(**key);
+        }
         Ok(())
     }
 
@@ -86,6 +90,7 @@ impl Job {
                 self.intent = None;
                 self.holders.own |= !self.holders.parent;
                 self.halt_deadline();
+                self.halt_waits();
             }
             Event::JobResumed => self.resumed(),
             Event::CancelRequested { mode } => {
@@ -138,13 +143,9 @@ impl Job {
                 self.attempt_ended(*task, AttemptOutcome::Lost);
                 self.on(*task, |task| task.losses += 1);
             }
-            Event::TaskWaiting { task, wait } => self.wait(
-                *task,
-                match *wait {
-                    Wait::Timer { until } => Waiting::Timer { until },
-                    Wait::Kind => Waiting::Kind,
-                },
-            ),
+            Event::TaskWaiting { task, wait } => self.wait_for(*task, wait),
+            Event::SignalReceived { name, payload } => self.signal_received(name, payload),
+            Event::SignalDelivered { task, name, .. } => self.signal_delivered(*task, name),
             Event::RetryScheduled { task, due } => self.retry_scheduled(*task, *due),
             Event::TaskCompleted { task, attempt, output, exit, log } => {
                 if *attempt > 0
@@ -153,6 +154,7 @@ impl Job {
                     attempt.exit = exit.clone();
                     attempt.log = *log;
                 }
+                self.has_answered();
                 self.on(*task, |task| task.losses = 0);
                 self.counts.completed += 1;
                 self.close(*task, TaskStatus::Completed, Some(output.clone()));
@@ -232,6 +234,9 @@ impl Job {
         self.cut_short = false;
         self.interrupt_waiting();
         self.turn_to(Part::Tasks);
+        if status == JobStatus::Completed {
+            self.drop_signals();
+        }
     }
 
     /// A resume is also the consent to try again what paused the job by failing.
@@ -349,6 +354,19 @@ impl Job {
         }
     }
 
+    fn wait_for(&mut self, task: TaskNumber, wait: &Wait) {
+        let waiting = match wait {
+            Wait::Timer { until } => Waiting::Timer { until: *until },
+            Wait::Kind => Waiting::Kind,
+            Wait::Signal { until, .. } => Waiting::Signal { timeout: until.map(Deadline::At) },
+        };
+        self.wait(task, waiting);
+        if let (Wait::Signal { name, .. }, Some(at)) = (wait, index(task)) {
+            self.tasks[at as usize].awaits = [name.clone()].into();
+            self.begins_to_wait(at);
+        }
+    }
+
     fn wait(&mut self, task: TaskNumber, waiting: Waiting) {
         if let Some(at) = index(task) {
             self.set_status(at, TaskStatus::Waiting, Some(waiting));
@@ -413,28 +431,30 @@ impl Job {
     /// The one place that changes a task's status, so that the sets follow it.
     pub(super) fn set_status(&mut self, at: u32, status: TaskStatus, waiting: Option<Waiting>) {
         let task = &mut self.tasks[at as usize];
-        match std::mem::replace(&mut task.waiting, waiting) {
-            Some(Waiting::Retry { until } | Waiting::Timer { until }) => {
-                self.timed.remove(&(until, at));
-            }
-            Some(Waiting::Kind) => {
-                self.kindless.remove(&at);
-                self.by_kind[task.kind as usize].kindless.remove(&at);
-            }
-            Some(Waiting::Job) => self.children.remove(&at),
-            None => {}
-        }
+        let before = std::mem::replace(&mut task.waiting, waiting);
         task.status = status;
-        match waiting {
-            Some(Waiting::Retry { until } | Waiting::Timer { until }) => {
-                self.timed.insert((until, at));
-            }
-            Some(Waiting::Kind) => {
-                self.kindless.insert(at);
-                self.by_kind[task.kind as usize].kindless.insert(at);
-            }
-            Some(Waiting::Job) => self.children.insert(at),
-            None => {}
+        if let Some(until) = before.and_then(Waiting::until) {
+            self.timed.remove(&(until, at));
+        }
+        if let Some(until) = waiting.and_then(Waiting::until) {
+            self.timed.insert((until, at));
+        }
+        if before == Some(Waiting::Kind) {
+            self.kindless.remove(&at);
+            self.by_kind[task.kind as usize].kindless.remove(&at);
+        }
+        if waiting == Some(Waiting::Kind) {
+            self.kindless.insert(at);
+            self.by_kind[task.kind as usize].kindless.insert(at);
+        }
+        if before == Some(Waiting::Job) {
+            self.children.remove(&at);
+        }
+        if waiting == Some(Waiting::Job) {
+            self.children.insert(at);
+        }
+        if matches!(before, Some(Waiting::Signal { .. })) {
+            self.waits_no_more(at);
         }
         self.refresh(at);
     }

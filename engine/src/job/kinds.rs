@@ -7,7 +7,8 @@ use annals_tasks_sdk::Timestamp;
 
 use super::event::TaskNumber;
 use super::sorted::Sorted;
-use super::state::{Job, Task, Waiting, count, number};
+use super::state::{Job, Task, count, number};
+use super::waiting::Waiting;
 
 /// The tasks of one kind that could start now.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -8,8 +8,9 @@ use annals_tasks_sdk::plan::JobEnd;
 
 use super::draft::Draft;
 use super::event::{CancelMode, Event, Part, TaskNumber};
-use super::state::{Job, Task, Waiting};
+use super::state::{Job, Task};
 use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
+use super::waiting::Waiting;
 
 impl Job {
     /// The checks of [`Job::evolve`]: why the event cannot be the next one.
@@ -20,6 +21,7 @@ impl Job {
         if self.is_copied() {
             return self.may_be_copied(event);
         }
+        self.may_follow_delivery(event)?;
         match event {
             Event::JobSubmitted(_) => Err("a job is submitted once".into()),
             Event::JobForked { copied, .. } => self.may_be_fork(*copied),
@@ -28,18 +30,7 @@ impl Job {
                 self.may_start(*task, *attempt)?;
                 due(self.at(*task)?, time)
             }
-            Event::TaskCompleted { task, attempt: 0, .. }
-                if self.at(*task)?.waiting == Some(Waiting::Job) =>
-            {
-                Ok(())
-            }
-            Event::TaskCompleted { task, attempt: 0, .. } => {
-                self.starts(time)?;
-                match self.at(*task)?.waiting {
-                    Some(Waiting::Timer { .. }) => due(self.at(*task)?, time),
-                    _ => Err("the task does not wait for a time".into()),
-                }
-            }
+            Event::TaskCompleted { task, attempt: 0, .. } => self.may_succeed(*task, time),
             Event::AttemptFailed { task, attempt, .. }
             | Event::AttemptTimedOut { task, attempt, .. }
             | Event::AttemptInterrupted { task, attempt, .. }
@@ -60,6 +51,11 @@ impl Job {
                 self.is_ready(*task)
             }
             Event::RetryScheduled { task, .. } => self.may_retry(*task),
+            Event::SignalReceived { name, .. } => self.may_receive(name),
+            Event::SignalDelivered { task, name, signal } => {
+                self.starts(time)?;
+                self.may_deliver(*task, name, *signal)
+            }
             Event::TaskFailed { task, .. } => {
                 // A child ends also while its parent is paused.
                 let paused = self.at(*task)?.child.is_some().then_some(JobStatus::Paused);
@@ -78,6 +74,20 @@ impl Job {
             Event::TaskSkipped { task, .. } => self.may_leave(*task, TaskStatus::Skipped),
             Event::TaskRemoved { task } => self.may_leave(*task, TaskStatus::Removed),
             _ => self.may_become(event, time),
+        }
+    }
+
+    /// Whether a task succeeds that has waited, without an attempt.
+    fn may_succeed(&self, task: TaskNumber, time: Timestamp) -> Verdict {
+        let at = self.at(task)?;
+        if at.waiting == Some(Waiting::Job) {
+            return Ok(());
+        }
+        self.starts(time)?;
+        match at.waiting {
+            _ if self.is_answered(task) => Ok(()),
+            Some(Waiting::Timer { .. }) => due(at, time),
+            _ => Err("the task does not wait for a time".into()),
         }
     }
 
@@ -252,8 +262,8 @@ impl Job {
     fn may_start(&self, task: TaskNumber, attempt: u32) -> Verdict {
         self.is_ready(task)?;
         let at = self.at(task)?;
-        if matches!(at.waiting, Some(Waiting::Timer { .. })) {
-            return Err(format!("task {} waits for a time", at.spec.id));
+        if matches!(at.waiting, Some(Waiting::Timer { .. } | Waiting::Signal { .. })) {
+            return Err(format!("task {} waits for a time or a signal", at.spec.id));
         }
         if attempt as usize != at.attempts.len() + 1 {
             return Err(format!("task {} had {} attempts", at.spec.id, at.attempts.len()));

@@ -121,6 +121,7 @@ impl Job {
         self.status = if never_started { JobStatus::Pending } else { JobStatus::Running };
         self.intent = None;
         self.resume_deadline();
+        self.resume_waits();
         self.release_children();
     }
 

@@ -30,11 +30,13 @@ mod references;
 mod rejection;
 mod replan;
 mod retry;
+mod signals;
 mod size;
 mod sorted;
 mod state;
 mod status;
 mod steps;
+mod waiting;
 
 pub(crate) use child::FAMILY;
 pub use child::{Child, ChildEnd, News, Order, Parent, Wish};
@@ -45,7 +47,7 @@ pub(crate) use decide::{invalid, step_into};
 pub use effect::Effect;
 pub use event::{
     AttemptEnd, CancelMode, Event, Failure, LogSize, Origin, Part, PauseMode, Purged, Recorded,
-    SkippedBy, Submitted, TaskNumber, ValueDigest, Wait,
+    SkippedBy, Submitted, TaskNumber, ValueDigest,
 };
 pub use evolve::Illegal;
 pub use fork::{ForkError, ForkFrom, fork};
@@ -54,8 +56,10 @@ pub use key::IdempotencyKey;
 pub use purge::Tombstone;
 pub use references::Dependant;
 pub use rejection::Rejection;
+pub use signals::SIGNALS_KEPT_MAX;
 pub use state::{
-    Attempt, Checkpoint, Counts, Exclusive, ForkedFrom, Header, Job, StopReason, Task, Waiting,
+    Attempt, Checkpoint, Counts, Exclusive, ForkedFrom, Header, Job, StopReason, Task,
 };
 pub use status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 pub use steps::{RecordedStep, Steps};
+pub use waiting::{Wait, Waiting};

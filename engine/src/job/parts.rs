@@ -1,7 +1,7 @@
 //! The small parts that events are made of.
 
 use annals_tasks_sdk::plan::{Limits, PlanErrors, TaskSpec};
-use annals_tasks_sdk::{Exit, Payload, Timestamp};
+use annals_tasks_sdk::{Exit, Payload};
 
 use super::status::JobStatus;
 
@@ -115,19 +115,6 @@ impl Failure {
     pub fn new(code: &str, message: impl Into<Box<str>>) -> Self {
         Self { code: code.into(), message: message.into() }
     }
-}
-
-/// What a waiting task waits for, besides its next try.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Wait {
-    /// A time.
-    Timer {
-        /// When it is over.
-        until: Timestamp,
-    },
-    /// Its kind, which is not registered here now.
-    Kind,
 }
 
 /// The size of a step log.

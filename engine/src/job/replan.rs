@@ -6,9 +6,10 @@ use super::draft::{Draft, Needs};
 use super::event::{Part, TaskNumber};
 use super::kinds;
 use super::size;
-use super::state::{Job, Task, Waiting, count, index};
+use super::state::{Job, Task, count, index};
 use super::status::TaskStatus;
 use super::steps::Steps;
+use super::waiting::Waiting;
 
 impl Job {
     pub(super) fn task_inserted(
@@ -54,7 +55,9 @@ impl Job {
         self.rearrange(order, &needs);
         let begins_anew = match self.tasks[at as usize].waiting {
             Some(Waiting::Kind) => old.kind != spec.kind,
-            Some(Waiting::Timer { .. }) => old.kind != spec.kind || old.input != spec.input,
+            Some(Waiting::Timer { .. } | Waiting::Signal { .. }) => {
+                old.kind != spec.kind || old.input != spec.input
+            }
             // The time of a back-off stands.
             Some(Waiting::Retry { .. } | Waiting::Job) | None => false,
         };

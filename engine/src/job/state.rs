@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_tasks_sdk::plan::{JobEnd, OnFailure, Start, TaskSpec};
-use annals_tasks_sdk::{JobId, Payload, Timestamp};
+use annals_tasks_sdk::{JobId, Payload, SignalName, Timestamp};
 
 pub use super::attempts::{Attempt, Checkpoint, StopReason};
 use super::child::{Child, Hold, Parent};
@@ -14,9 +14,11 @@ use super::event::{Failure, Part, SkippedBy, TaskNumber};
 use super::kinds::OfKind;
 use super::linked::Holders;
 use super::purge::Tombstone;
+use super::signals::Signals;
 use super::sorted::Sorted;
 use super::status::{Intent, JobStatus, TaskStatus};
 use super::steps::Steps;
+pub(super) use super::waiting::Waiting;
 
 /// A job as its events have made it.
 ///
@@ -73,6 +75,8 @@ pub struct Job {
     pub(super) kindless: Sorted<u32>,
     /// Tasks that wait for a child.
     pub(super) children: Sorted<u32>,
+    /// Signals that are kept, and tasks that wait for some.
+    pub(super) signals: Option<Box<Signals>>,
     /// Tasks that failed and are not settled, in the order in which they failed.
     pub(super) failed: Vec<u32>,
     /// How many tasks of the work are not settled.
@@ -165,6 +169,8 @@ pub struct Task {
     pub(super) settled: bool,
     pub(super) status: TaskStatus,
     pub(super) waiting: Option<Waiting>,
+    /// The names of the signals that it waits for.
+    pub(super) awaits: Box<[SignalName]>,
     pub(super) attempts: Vec<Attempt>,
     pub(super) output: Option<Payload>,
     pub(super) error: Option<Box<Failure>>,
@@ -182,26 +188,6 @@ pub struct Task {
     pub(super) failures: u32,
     /// How many attempts came before the present retry budget.
     pub(super) budget_from: u32,
-}
-
-/// What a waiting task waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Waiting {
-    /// Its next attempt.
-    Retry {
-        /// Not before this time.
-        until: Timestamp,
-    },
-    /// A time.
-    Timer {
-        /// Until when.
-        until: Timestamp,
-    },
-    /// Its kind, which is not registered here now.
-    Kind,
-    /// Its child.
-    Job,
 }
 
 impl Job {
@@ -369,7 +355,7 @@ impl Job {
     /// Whether anything is left that could start, now or when its time comes.
     pub(super) fn can_go_on(&self) -> bool {
         let startable = !(self.ready.is_empty() && self.kindless.is_empty());
-        startable || !self.timed.is_empty() || !self.declined.is_empty()
+        startable || !self.timed.is_empty() || !self.declined.is_empty() || self.awaits_signals()
     }
 
     /// Whether the plan lets the job be paused by the failure of a task.
@@ -393,11 +379,6 @@ impl Task {
     /// What passed over it, where it is skipped.
     pub fn skipped_by(&self) -> Option<SkippedBy> {
         self.skipped_by
-    }
-
-    /// What it waits for.
-    pub fn waiting(&self) -> Option<Waiting> {
-        self.waiting
     }
 
     /// Its attempts, the oldest first.

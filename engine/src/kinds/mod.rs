@@ -9,6 +9,7 @@ pub mod noop;
 pub mod shell;
 pub mod sleep;
 pub(crate) mod text;
+pub mod wait;
 
 pub use http::{AllowedTarget, BadTarget, Http, HttpSettings};
 pub use noop::Noop;

@@ -16,6 +16,9 @@ pub(super) const fn version(event: &Event) -> u16 {
         | Event::ChildStarted { .. }
         | Event::ChildPaused { .. }
         | Event::ChildEnded { .. }
+        | Event::TaskWaiting { .. }
+        | Event::SignalReceived { .. }
+        | Event::SignalDelivered { .. }
         | Event::JobSubmitted(_)
         | Event::TaskInserted { .. }
         | Event::TaskEdited { .. }
@@ -37,6 +40,9 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecError> {
         | Event::ChildStarted { .. }
         | Event::ChildPaused { .. }
         | Event::ChildEnded { .. } => v4::put_child(event, out),
+        Event::TaskWaiting { .. }
+        | Event::SignalReceived { .. }
+        | Event::SignalDelivered { .. } => v4::put_wait(event, out),
         Event::JobSubmitted(submitted) => v4::put_submitted(submitted, out),
         Event::CancelRequested { .. } | Event::JobEnding { .. } => v3::put_run(event, out),
         Event::TaskInserted { .. } | Event::TaskEdited { .. } => v4::put_edit(event, out),
@@ -60,6 +66,9 @@ pub(super) fn get(number: u16, version: u16, payload: &[u8]) -> Result<Option<Ev
             | types::CHILD_ENDED,
             v4::VERSION,
         ) => v4::get_child(number, payload),
+        (types::TASK_WAITING | types::SIGNAL_RECEIVED | types::SIGNAL_DELIVERED, v4::VERSION) => {
+            v4::get_wait(number, payload)
+        }
         (types::JOB_SUBMITTED, v4::VERSION) => v4::get_submitted(payload),
         (types::TASK_EXPANDED, v4::VERSION) => v4::get_expanded(payload),
         (_, v4::VERSION) => v4::get_edit(number, payload),

@@ -48,13 +48,15 @@ types! {
     TASK_EXPANDED = 39 "TaskExpanded",
     CHECKPOINT_SAVED = 40 "CheckpointSaved",
     STEP_RECORDED = 41 "StepRecorded",
+    SIGNAL_RECEIVED = 42 "SignalReceived",
+    SIGNAL_DELIVERED = 43 "SignalDelivered",
     CHILD_STARTED = 44 "ChildStarted",
     CHILD_PAUSED = 45 "ChildPaused",
     CHILD_ENDED = 46 "ChildEnded",
 }
 
 /// Numbers that are registered for types that no build writes yet.
-pub(super) const RESERVED: &[(u16, &str)] = &[(42, "SignalReceived"), (43, "SignalDelivered")];
+pub(super) const RESERVED: &[(u16, &str)] = &[];
 
 /// The name that is registered for a type number.
 pub(super) fn name(number: u16) -> Option<&'static str> {
@@ -102,6 +104,8 @@ pub(super) const fn number(event: &Event) -> u16 {
         Event::TaskExpanded { .. } => TASK_EXPANDED,
         Event::CheckpointSaved { .. } => CHECKPOINT_SAVED,
         Event::StepRecorded { .. } => STEP_RECORDED,
+        Event::SignalReceived { .. } => SIGNAL_RECEIVED,
+        Event::SignalDelivered { .. } => SIGNAL_DELIVERED,
     }
 }
 

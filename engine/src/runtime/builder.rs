@@ -315,6 +315,7 @@ impl Builder {
         let mut registry = self.registry.clone();
         registry.register("sleep", Behaviour::Sleep)?;
         registry.register(annals_tasks_sdk::plan::TaskSpec::JOB, Behaviour::Child)?;
+        registry.register("wait", Behaviour::Await)?;
         let mut run =
             |kind, handler, pool| registry.register(kind, Behaviour::Run { handler, pool });
         run("noop", Arc::new(crate::kinds::noop::Noop), DEFAULT)?;

@@ -1,7 +1,7 @@
 //! Dispatch: the effects of jobs are brought about. Slots are granted within the turn, so that
 //! the end of a task and the start of the next go into one commit.
 
-use annals_tasks_sdk::TaskError;
+use annals_tasks_sdk::{Payload, TaskError, Timestamp};
 
 use super::act::Action;
 use super::attempt::Attempt;
@@ -146,7 +146,8 @@ impl Desk<'_> {
         let behaviour = kind.map(|kind| (kind, self.shared.registry.get(kind)));
         let (kind, pool) = match behaviour {
             Some((kind, Behaviour::Run { pool, .. })) => (kind, *pool),
-            Some((_, Behaviour::Sleep)) => return self.park_sleeper(task),
+            Some((_, Behaviour::Sleep)) => return self.park(task, sleep),
+            Some((_, Behaviour::Await)) => return self.park(task, crate::kinds::wait::begin),
             Some((_, Behaviour::Child)) => return self.want_child(task),
             None if at.waiting() == Some(Waiting::Kind) => return false,
             None => return self.report(Report::Park { task, wait: Wait::Kind }) > 0,
@@ -198,16 +199,20 @@ impl Desk<'_> {
         live.is_some() && self.executor.running(task).is_none() && !self.is_broken()
     }
 
-    /// A sleeping task holds no slot: it waits for its time.
-    fn park_sleeper(&mut self, task: TaskNumber) -> bool {
+    /// A task of a kind that waits holds no slot. `begin` says for what it waits.
+    fn park(
+        &mut self,
+        task: TaskNumber,
+        begin: impl FnOnce(&Payload, Timestamp) -> Result<Wait, TaskError>,
+    ) -> bool {
         let job = &self.executor.job;
         let Some(at) = job.task(task) else { return false };
-        let until = match job.input_of(at) {
-            Ok(input) => crate::kinds::sleep::due(&input, self.now.max(job.time())),
+        let wait = match job.input_of(at) {
+            Ok(input) => begin(&input, self.now.max(job.time())),
             Err(missing) => Err(TaskError::new(&missing.code, &missing.message)),
         };
-        let report = match until {
-            Ok(until) => Report::Park { task, wait: Wait::Timer { until } },
+        let report = match wait {
+            Ok(wait) => Report::Park { task, wait },
             Err(error) => Report::Refuse { task, error },
         };
         self.report(report) > 0
@@ -250,4 +255,9 @@ impl Desk<'_> {
             self.give_back_to(SUSPECTS);
         }
     }
+}
+
+/// What a task of kind `sleep` waits for.
+fn sleep(input: &Payload, now: Timestamp) -> Result<Wait, TaskError> {
+    crate::kinds::sleep::due(input, now).map(|until| Wait::Timer { until })
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use annals_tasks_sdk::{JobId, Payload, TaskId};
+use annals_tasks_sdk::{JobId, Payload, TaskId, Timestamp};
 
 use super::attempt::Attempt;
 use super::error::JobError;
@@ -387,6 +387,9 @@ impl Executor {
     }
 }
 
+/// The due time in the row of a job that waits to be told something, and for no time.
+const WHEN_TOLD: Timestamp = Timestamp::from_millis(i64::MAX);
+
 /// The row that the views keep of a job.
 pub(super) fn row(job: &Job, head: Head) -> JobRow {
     if let Some(tombstone) = job.purged() {
@@ -399,7 +402,7 @@ pub(super) fn row(job: &Job, head: Head) -> JobRow {
         status: job.status(),
         intent: job.intent(),
         active: job.is_active(),
-        due: job.due(),
+        due: job.due().or_else(|| job.awaits_signals().then_some(WHEN_TOLD)),
         revision: job.revision(),
         name: header.name.clone(),
         workflow: header.workflow.clone(),
@@ -424,6 +427,23 @@ pub(super) struct Parked {
     pub(super) head: Head,
     /// The status under which it is counted.
     pub(super) status: JobStatus,
+    /// Whether it waits to be told something, and for no time.
+    pub(super) is_told: bool,
+}
+
+impl Parked {
+    /// Of a job that is let go of.
+    pub(super) fn of(job: &Job, head: Head) -> Self {
+        let is_told = job.due().is_none() && job.awaits_signals();
+        Self { head, status: job.status(), is_told }
+    }
+
+    /// Of a job of which the row is all that was read, and when it is due.
+    pub(super) fn of_row(row: &JobRow) -> (Self, Option<Timestamp>) {
+        let is_told = row.due == Some(WHEN_TOLD);
+        let parked = Self { head: row.head, status: row.status, is_told };
+        (parked, row.due.filter(|_| !is_told))
+    }
 }
 
 /// What a loop keeps of a job.

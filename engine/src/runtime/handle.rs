@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use annals_tasks_sdk::{JobId, KindName, Payload};
+use annals_tasks_sdk::{JobId, KindName, Payload, SignalName};
 use serde::de::DeserializeOwned;
 
 use super::engine::{Engine, Shared};
@@ -102,6 +102,18 @@ impl JobHandle {
         self.command(Command::PURGE, ask).await
     }
 
+    /// Tells the job something that a task of it waits for, or will: it is kept until one does.
+    /// Where `ask` comes with a key, the signal with that key comes once, as long as the job is
+    /// there.
+    pub async fn signal(
+        &self,
+        name: SignalName,
+        payload: Payload,
+        ask: Ask,
+    ) -> Result<Answer, CommandError> {
+        self.command(Command::Signal { name, payload }, ask).await
+    }
+
     /// Waits until the job's durable seq is greater than `after`, and gives it.
     pub async fn changed(&self, after: u64) -> Result<u64, JobError> {
         if let Some((job, _)) = self.at_rest().filter(|(job, _)| job.seq() > after) {
@@ -157,6 +169,7 @@ pub(super) fn weight(command: &Command, ask: &Ask) -> usize {
         Command::Skip { output: Some(output), .. } => output.as_str().len(),
         Command::Insert { task, .. } => task.input.as_str().len(),
         Command::Edit { patch, .. } => patch.bytes(),
+        Command::Signal { payload, .. } => payload.as_str().len(),
         _ => 0,
     };
     brought + weight_of_origin(&ask.origin)

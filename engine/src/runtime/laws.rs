@@ -8,6 +8,7 @@
 use annals_tasks_sdk::{JobId, Timestamp};
 
 use super::successes::Successes;
+use super::undelivered::Undelivered;
 use crate::job::{
     CancelMode, Event, Illegal, Intent, Job, JobStatus, Part, Recorded, TaskNumber, TaskStatus,
 };
@@ -43,6 +44,9 @@ pub enum Law {
     /// What succeeds is a task of the job.
     #[error("only a task of the job succeeds")]
     OwnTask,
+    /// A signal is given to a task once, and only one that has come.
+    #[error("what is delivered has come, and was not delivered before")]
+    OneDelivery,
     /// What the machine decides can stand where it is to stand: it refused its own event.
     #[error("an event can follow on its history")]
     Legal,
@@ -50,7 +54,7 @@ pub enum Law {
 
 impl Law {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::NoGap,
         Self::TimeOrder,
         Self::OneEnd,
@@ -59,6 +63,7 @@ impl Law {
         Self::PurgeIsLast,
         Self::OneSuccess,
         Self::OwnTask,
+        Self::OneDelivery,
         Self::Legal,
     ];
 
@@ -73,6 +78,7 @@ impl Law {
             Self::PurgeIsLast => "purge_is_last",
             Self::OneSuccess => "one_success",
             Self::OwnTask => "own_task",
+            Self::OneDelivery => "one_delivery",
             Self::Legal => "legal",
         }
     }
@@ -109,6 +115,7 @@ pub(super) struct Written {
     at_end: Option<Box<Successes>>,
     /// Tasks that wait for children.
     children: Vec<TaskNumber>,
+    signals: Undelivered,
 }
 
 /// How far the present run is.
@@ -133,7 +140,8 @@ impl Written {
     pub(super) fn nothing() -> Self {
         let time = Timestamp::from_millis(i64::MIN);
         let (successes, children) = (Successes::default(), Vec::new());
-        Self { time, run: Run::Open, successes, at_end: None, children }
+        let signals = Undelivered::default();
+        Self { time, run: Run::Open, successes, at_end: None, children, signals }
     }
 
     /// Of a job as its history, which is written, has made it.
@@ -149,7 +157,8 @@ impl Written {
             (_, Some(Intent::Pause) | None) => Run::Open,
         };
         let children = job.children().collect();
-        let mut written = Self { time: job.time(), run, children, ..Self::nothing() };
+        let signals = Undelivered::of(job);
+        let mut written = Self { time: job.time(), run, children, signals, ..Self::nothing() };
         if job.counts().completed > 0 {
             let completed = job.tasks().filter(|(_, task)| task.status() == TaskStatus::Completed);
             for (number, task) in completed {
@@ -178,7 +187,7 @@ impl Written {
             } else if *time < self.time {
                 Err(Law::TimeOrder)
             } else {
-                self.follow(event, tasks)
+                self.follow(event, *seq, tasks)
             };
             held.map_err(|law| BrokenLaw { job, seq: *seq, event: event.type_name(), law })?;
             (last, self.time) = (*seq, *time);
@@ -186,7 +195,7 @@ impl Written {
         Ok(())
     }
 
-    fn follow(&mut self, event: &Event, tasks: usize) -> Result<(), Law> {
+    fn follow(&mut self, event: &Event, seq: u64, tasks: usize) -> Result<(), Law> {
         match event {
             _ if self.run == Run::Purged => Err(Law::PurgeIsLast),
             Event::JobPurged(_) => self.vanish(),
@@ -223,6 +232,8 @@ impl Written {
                     _ => self.successes.add(*task),
                 }
             }
+            Event::SignalReceived { .. } => self.signals.add(seq),
+            Event::SignalDelivered { signal, .. } => self.signals.deliver(*signal),
             Event::CancelRequested { mode: CancelMode::Now } => self.cut_short(),
             Event::CancelRequested { mode: CancelMode::Orderly } | Event::DeadlinePassed { .. } => {
                 self.begin_to_end()

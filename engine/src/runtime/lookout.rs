@@ -170,11 +170,12 @@ impl Loop {
     pub(super) fn lack(&self, id: JobId) -> Option<Lack> {
         match self.entries.get(&id)? {
             Entry::Loaded(executor) => self.lack_of_loaded(id, executor),
-            // Nothing of it is alive or could start, so if it runs it waits for a time. While jobs
-            // queue to be read whose time has come, it may be one of them.
+            // Nothing of it is alive or could start, so if it runs it waits for a time, or is to be
+            // told something. While jobs queue to be read whose time has come, it may be one of
+            // them.
             Entry::Parked(parked) => {
                 let awaited = !self.overdue.is_empty() || self.loading.contains_key(&id);
-                let woken = awaited || self.agenda.of(id).is_some();
+                let woken = awaited || parked.is_told || self.agenda.of(id).is_some();
                 (parked.status == JobStatus::Running && !woken).then_some(Lack::Timer)
             }
         }
@@ -192,7 +193,8 @@ impl Loop {
         if held && job.intent().is_none() {
             return None;
         }
-        let mut idle = job.children().len() == 0;
+        // Somebody else is to send the signal, or is the child.
+        let mut idle = job.children().len() == 0 && !job.awaits_signals();
         if let Some(task) = executor.family.as_ref().and_then(|family| family.forgets(job)) {
             return Some(Lack::Order(task));
         }

@@ -54,6 +54,7 @@ mod stats;
 mod submit;
 mod successes;
 mod turn;
+mod undelivered;
 mod values;
 mod views;
 mod wants;

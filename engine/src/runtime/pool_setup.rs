@@ -305,7 +305,7 @@ fn put(
             }
             Ok(())
         }
-        Some(Behaviour::Sleep | Behaviour::Child) => {
+        Some(Behaviour::Sleep | Behaviour::Await | Behaviour::Child) => {
             Err(format!("its kind `{kind}` holds no slots, so it runs in no pool"))
         }
         None => {

@@ -123,9 +123,7 @@ pub(super) fn recover(
                 }
             }
         } else {
-            found
-                .open
-                .insert(id, Entry::Parked(Parked { head: viewed.head, status: viewed.status }));
+            found.open.insert(id, Entry::Parked(Parked::of_row(&viewed).0));
             found.due.push(viewed);
         }
     }

@@ -17,10 +17,12 @@ use super::pool::{PoolId, Pools};
 pub(super) enum Behaviour {
     /// By attempts, each holding a slot of this pool.
     Run { handler: Arc<dyn Handler>, pool: PoolId },
-    /// By waiting: the task holds no slot.
+    /// By waiting for a time: the task holds no slot.
     Sleep,
     /// By waiting for a child job.
     Child,
+    /// By waiting for a signal: neither does this one.
+    Await,
 }
 
 /// A kind that tasks may be of.
@@ -102,7 +104,7 @@ impl Registry {
         let info = |(name, kind): (&String, &KindId)| {
             let pool = match self.get(*kind) {
                 Behaviour::Run { pool, .. } => Some(pools.name(*pool)),
-                Behaviour::Sleep | Behaviour::Child => None,
+                Behaviour::Sleep | Behaviour::Await | Behaviour::Child => None,
             };
             KindInfo { name: name.clone(), pool }
         };
@@ -145,6 +147,7 @@ impl Registry {
             Some(Behaviour::Run { handler, .. }) => handler.check(&task.input),
             Some(Behaviour::Sleep) => crate::kinds::sleep::check(&task.input),
             Some(Behaviour::Child) => return self.check_child(task, allow_unknown),
+            Some(Behaviour::Await) => crate::kinds::wait::check(&task.input),
             None if allow_unknown => return Vec::new(),
             None => {
                 let kind = task.kind.as_str();
@@ -159,7 +162,11 @@ impl Registry {
             pointer: format!("/input{}", fault.pointer),
             detail: fault.detail,
         });
-        placed.collect()
+        let mut all: Vec<PlanError> = placed.collect();
+        if let Some(Behaviour::Await) = self.behaviour(task.kind.as_str()) {
+            all.extend(crate::kinds::wait::check_policy(task));
+        }
+        all
     }
 
     /// What is wrong with the child of a task: its kinds, and their inputs. What can be said of it

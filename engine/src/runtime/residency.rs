@@ -223,7 +223,7 @@ impl Loop {
         if ended {
             self.agenda.set(id, None);
         } else {
-            self.entries.insert(id, Entry::Parked(Parked { head, status: executor.job.status() }));
+            self.entries.insert(id, Entry::Parked(Parked::of(&executor.job, head)));
         }
         // Of one that was purged its row says all.
         if executor.job.purged().is_none() {

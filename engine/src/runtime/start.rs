@@ -11,6 +11,7 @@ use super::driver;
 use super::engine::{Engine, INBOX_MAX, Inner, Settings, Shared};
 use super::error::{EngineError, StartError};
 use super::exclusives::Exclusives;
+use super::executor::Parked;
 use super::inbox::{Inbox, Outbox, inbox};
 use super::keys::Keys;
 use super::loads::{Loader, Loads};
@@ -267,7 +268,7 @@ fn spread(shared: &Arc<Shared>, recovered: Recovered) -> Vec<Loop> {
         if recovered.open.contains_key(&row.job) {
             let home = &mut loops[shared.home_of(row.job)];
             home.counters.moved(None, Some(row.status));
-            home.agenda.set(row.job, row.due);
+            home.agenda.set(row.job, Parked::of_row(&row).1);
         }
     }
     for (job, entry) in recovered.open {

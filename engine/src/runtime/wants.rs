@@ -109,7 +109,7 @@ impl<'a> Search<'a> {
         let kind = kind?;
         match self.registry.get(kind) {
             Behaviour::Run { pool, .. } => Some((kind, *pool)),
-            Behaviour::Sleep | Behaviour::Child => None,
+            Behaviour::Sleep | Behaviour::Await | Behaviour::Child => None,
         }
     }
 

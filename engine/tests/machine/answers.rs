@@ -35,7 +35,8 @@ fn commands(row: usize) -> Vec<Command> {
         8 => vec![command("move c last"), command("move c after b")],
         9 => vec![command(r#"edit c {"title":"C"}"#), command(r#"edit c {"title":"C"} reset"#)],
         // Of the table's jobs it is this task that runs, or failed, or was stopped.
-        _ => vec![command("retry b")],
+        10 => vec![command("retry b")],
+        _ => vec![command("signal go")],
     }
 }
 

@@ -63,7 +63,9 @@ impl Oracle {
         let new = &self.draft.tasks[at];
         let begins_anew = match self.tasks[at].waits {
             Some(Waits::Kind) => old.sleeps != new.sleeps,
-            Some(Waits::Sleep(_)) => old.sleeps != new.sleeps || old.takes != new.takes,
+            Some(Waits::Sleep(_) | Waits::Signal { .. }) => {
+                old.sleeps != new.sleeps || old.takes != new.takes
+            }
             Some(Waits::Retry(_)) | None => false,
         };
         if begins_anew {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::looks::Looks;
 use crate::oracle::{Life, Oracle, Waits, index};
 use crate::plans::name;
+use crate::told::{Kept, which};
 
 /// Compares what any event, also one in the middle of a command, must leave behind.
 pub(crate) fn after_event(job: &Job, oracle: &Oracle, now: i64) {
@@ -42,10 +43,25 @@ pub(crate) fn after_event(job: &Job, oracle: &Oracle, now: i64) {
         let waits = task.waiting().map(|waiting| match waiting {
             Waiting::Retry { until } => Waits::Retry(until.as_millis()),
             Waiting::Timer { until } => Waits::Sleep(until.as_millis()),
+            Waiting::Signal { timeout } => Waits::Signal {
+                name: which(&task.awaits()[0]),
+                until: waiting.until().map(Timestamp::as_millis),
+                rest: timeout.and_then(|timeout| match timeout {
+                    Deadline::Left(rest) => Some(i64::try_from(rest.as_millis()).unwrap()),
+                    Deadline::At(_) => None,
+                }),
+            },
             _ => Waits::Kind,
         });
         assert_eq!(waits, known.waits, "t{at} waits");
     }
+    let kept = job.kept_signals();
+    let mut kept: Vec<Kept> = kept
+        .map(|(seq, name, payload)| Kept { seq, name: which(name), payload: payload.clone() })
+        .collect();
+    kept.sort_by_key(|kept| kept.seq);
+    assert_eq!(kept, oracle.kept, "signals that are kept");
+    assert_eq!((job.signals_kept(), job.awaits_signals()), (kept.len(), oracle.awaits_any()));
     counts(job, oracle, &settled);
     effects(job, oracle, &settled, now);
 }
@@ -93,7 +109,7 @@ fn effects(job: &Job, oracle: &Oracle, settled: &[bool], now: i64) {
     let waited = all().filter(|(_, task)| match task.waits {
         Some(Waits::Kind) => open,
         Some(Waits::Retry(due)) => open && due <= now,
-        Some(Waits::Sleep(_)) | None => false,
+        Some(Waits::Sleep(_) | Waits::Signal { .. }) | None => false,
     });
     let waited: BTreeSet<usize> = waited.map(|(at, _)| at).collect();
     let rest: BTreeSet<usize> = want[ready.len()..].iter().copied().collect();
@@ -104,6 +120,7 @@ fn effects(job: &Job, oracle: &Oracle, settled: &[bool], now: i64) {
     let times = all().filter_map(|(_, task)| match task.waits {
         Some(Waits::Sleep(due)) => Some(due),
         Some(Waits::Retry(due)) => Some(due).filter(|&due| due > now),
+        Some(Waits::Signal { until, .. }) => until,
         Some(Waits::Kind) | None => None,
     });
     let goes_on = oracle.dispatches();
@@ -123,7 +140,10 @@ pub(crate) fn after_command(job: &Job, oracle: &Oracle, now: i64) {
     let some = !effects.is_empty();
     // A deadline is no way on: what else there is must not need it.
     let timed = oracle.dispatches() && oracle.tasks.iter().any(|task| task.due().is_some());
-    let moves = timed || effects.iter().any(|effect| !matches!(effect, Effect::Wake { .. }));
+    // Nor does a job need one that is to be told something.
+    let told = oracle.dispatches() && oracle.awaits_any();
+    let moves =
+        told || timed || effects.iter().any(|effect| !matches!(effect, Effect::Wake { .. }));
     match job.status() {
         JobStatus::Pending | JobStatus::Paused => assert!(!some, "a held job does something"),
         JobStatus::Running if oracle.is_overdue(now) => {
@@ -136,7 +156,8 @@ pub(crate) fn after_command(job: &Job, oracle: &Oracle, now: i64) {
     }
     let carried_on = job.is_live() || job.ending().is_some();
     assert!(job.intent().is_none() || carried_on, "an intent that nobody carries on");
-    let woken = job.is_active() || job.due().is_some();
+    let told = told || (job.status() == JobStatus::Running && oracle.awaits_any());
+    let woken = told || job.is_active() || job.due().is_some();
     // What is held but keeps others from their key is found again for their sake.
     let holds = job.exclusive().is_some_and(|own| own.taken);
     let found = job.status() == JobStatus::Running || (holds && job.status() == JobStatus::Paused);
@@ -151,6 +172,7 @@ pub(crate) fn after_command(job: &Job, oracle: &Oracle, now: i64) {
     }
     let forgotten = oracle.tasks.iter().find(|task| task.being_skipped && !task.is_live());
     assert!(forgotten.is_none(), "a skip is forgotten");
+    assert!(!oracle.keeps_back() && oracle.answered.is_none(), "a signal is not delivered");
     data_flows(oracle, &settled);
 }
 

@@ -6,10 +6,11 @@ use annals_engine::job::{
     CancelMode, Command, Effect, Input, JobStatus, LogSize, LossRule, Outcome, PauseMode, Place,
     Report, Task, TaskNumber, TaskStatus, ValueDigest, Wait,
 };
-use annals_tasks_sdk::{Done, Exit, Payload, TaskError, TaskId, Timestamp};
+use annals_tasks_sdk::{Done, Exit, Payload, SignalName, TaskError, TaskId, Timestamp};
 
 use crate::dsl::id;
-use crate::plans::{Sketch, name, place};
+use crate::plans::{Sketch, Sleeps, name, place};
+use crate::told::{NAMES, signal};
 use crate::walk::Walk;
 
 /// No plan grows further.
@@ -18,7 +19,8 @@ const MOST_TASKS: usize = 18;
 impl Walk {
     pub(crate) fn command(&mut self) -> Command {
         let cascade = self.rng.u8(..4) == 0;
-        match self.rng.u8(..20) {
+        match self.rng.u8(..23) {
+            20..=22 => Command::Signal { name: self.any_signal(), payload: self.any_output() },
             0 | 1 => Command::Execute { paused: self.rng.u8(..3) == 0 },
             2 => Command::Pause { mode: PauseMode::Drain },
             3 => Command::Pause { mode: PauseMode::Interrupt },
@@ -95,12 +97,24 @@ impl Walk {
         match self.rng.u8(..16) {
             0 => Report::Park { task, wait: Wait::Kind },
             1 => Report::Refuse { task, error: TaskError::new("bad_request", "no") },
-            _ if sleeps => {
+            2 => self.await_signal(task),
+            _ if sleeps == Some(Sleeps::ForSignal) => self.await_signal(task),
+            _ if sleeps == Some(Sleeps::ForTime) => {
                 let until = Timestamp::from_millis(self.now + self.rng.i64(-10..30_000));
                 Report::Park { task, wait: Wait::Timer { until } }
             }
             _ => Report::Start { task },
         }
+    }
+
+    fn await_signal(&mut self, task: TaskNumber) -> Report {
+        let until = Timestamp::from_millis(self.now + self.rng.i64(-10..30_000));
+        let until = self.rng.bool().then_some(until);
+        Report::Park { task, wait: Wait::Signal { name: self.any_signal(), until } }
+    }
+
+    pub(crate) fn any_signal(&mut self) -> SignalName {
+        signal(NAMES[self.rng.usize(..NAMES.len())])
     }
 
     fn report_of(&mut self, task: TaskNumber, attempt: u32) -> Report {
@@ -183,6 +197,15 @@ impl Walk {
                     Command::Skip { task, output, cascade: true }.into()
                 }
                 (JobStatus::Paused, _) => Command::Resume.into(),
+                // What nobody tells it would be waited for until its end.
+                (JobStatus::Running, None | Some(Effect::Wake { .. }))
+                    if self.oracle.awaits_any() && !self.oracle.is_overdue(self.now) =>
+                {
+                    let name =
+                        (0..NAMES.len()).find(|&name| self.oracle.awaits(name).next().is_some());
+                    let name = signal(NAMES[name.unwrap()]);
+                    Command::Signal { name, payload: self.any_output() }.into()
+                }
                 (_, Some(Effect::Want { task, .. })) => Report::Start { task }.into(),
                 (_, Some(Effect::Run { task, attempt })) => {
                     let done = Done { output: self.any_output(), exit: Exit::default() };

@@ -13,18 +13,23 @@
 //! Edits are `insert z<a before b by c,d`, `move a after b`, `edit a {JSON} reset` (JSON without
 //! spaces) and `retry a`; where no place is said it is the last.
 //!
+//! `signal NAME =JSON` tells the job something, and `await a NAME 60` has `a` wait for that until
+//! then.
+//!
 //! A history is a list of commands and reports, separated by `;`. A failure has a code, and after
 //! it `+90` (the next attempt is to wait that many seconds) and `~alias`: `fail a busy+90`.
 
 use annals_engine::job::{
     CancelMode, Command, Context, Effect, Event, Input, Job, LogSize, LossRule, Origin, Outcome,
-    PauseMode, Place, Recorded, Report, StepError, Submitted, TaskNumber, ValueDigest, Wait,
-    Waiting, begin, step, submit,
+    PauseMode, Place, Recorded, Report, StepError, Submitted, TaskNumber, ValueDigest, Wait, begin,
+    step, submit,
 };
 use annals_tasks_sdk::plan::{Backoff, Limits, OnFailure, OnLost, Plan, PolicyFields, Retry};
 use annals_tasks_sdk::plan::{Policy, Start, TaskPatch, TaskSpec};
 use annals_tasks_sdk::{Done, Exit, JobId, KindName, Payload, TaskError, TaskId, Timestamp};
 use std::time::Duration;
+
+use crate::told::signal;
 
 pub(crate) fn id(name: &str) -> TaskId {
     TaskId::new(name).unwrap()
@@ -166,6 +171,7 @@ fn asked(line: &str) -> Option<Command> {
             Command::Edit { task: id(name?), patch, reset: rest.contains(&"reset") }
         }
         "retry" => Command::Retry { task: id(name?) },
+        "signal" => Command::Signal { name: signal(name?), payload: output.unwrap_or_default() },
         _ => return None,
     })
 }
@@ -247,11 +253,17 @@ impl World {
         match (words.next().unwrap(), words.next()) {
             ("tick", _) => Report::Tick.into(),
             ("recover", _) => Report::Recover.into(),
-            (verb, name) => self.report(verb, name.unwrap(), words.next()).into(),
+            (verb, name) => self.report(verb, name.unwrap(), words).into(),
         }
     }
 
-    fn report(&self, verb: &str, name: &str, argument: Option<&str>) -> Report {
+    fn report<'a>(
+        &self,
+        verb: &str,
+        name: &str,
+        mut words: impl Iterator<Item = &'a str>,
+    ) -> Report {
+        let argument = words.next();
         // `a#2` is the second attempt of a; without a number it is the last one.
         let (name, attempt) = name.split_once('#').unwrap_or((name, ""));
         let task = self.job.find(name).unwrap_or(TaskNumber(99));
@@ -263,6 +275,10 @@ impl World {
             ("sleep", until) => {
                 let until = seconds(until.unwrap());
                 return Report::Park { task, wait: Wait::Timer { until } };
+            }
+            ("await", Some(name)) => {
+                let until = words.next().map(seconds);
+                return Report::Park { task, wait: Wait::Signal { name: signal(name), until } };
             }
             ("kindless", _) => return Report::Park { task, wait: Wait::Kind },
             ("refuse", _) => {
@@ -312,6 +328,10 @@ impl World {
             Event::StepRecorded { task, attempt, name: step, .. } => {
                 format!("{name} {}#{attempt} {step}", of(task))
             }
+            Event::SignalReceived { name: signal, .. } => format!("{name} {signal}"),
+            Event::SignalDelivered { task, name: told, signal } => {
+                format!("{name} {} {told} {signal}", of(task))
+            }
             Event::RetryScheduled { task, due } => format!("{name} {} {}", of(task), seconds(due)),
             Event::TaskFailed { task, error } => format!("{name} {} {}", of(task), error.code),
             Event::JobFailed { error } | Event::DeadlinePassed { error } => {
@@ -358,12 +378,10 @@ impl World {
         effects.map(one).collect::<Vec<_>>().join(", ")
     }
 
-    /// The due time in seconds of a task that waits for its next try.
+    /// The time in seconds that a task waits for.
     pub(crate) fn due(&self, task: &str) -> Option<i64> {
-        match self.job.task(self.job.find(task)?)?.waiting()? {
-            Waiting::Retry { until } | Waiting::Timer { until } => Some(until.as_millis() / 1_000),
-            _ => None,
-        }
+        let until = self.job.task(self.job.find(task)?)?.waiting()?.until()?;
+        Some(until.as_millis() / 1_000)
     }
 }
 

@@ -19,6 +19,12 @@ pub(crate) enum Waits {
     Retry(i64),
     Sleep(i64),
     Kind,
+    /// The signal of a name; `rest` is what is left of its timeout, while that stands still.
+    Signal {
+        name: usize,
+        until: Option<i64>,
+        rest: Option<i64>,
+    },
 }
 
 /// How the last attempt went, as far as retries go.
@@ -85,6 +91,7 @@ impl Known {
     pub(crate) fn due(&self) -> Option<i64> {
         match self.waits {
             Some(Waits::Retry(due) | Waits::Sleep(due)) => Some(due),
+            Some(Waits::Signal { until, .. }) => until,
             Some(Waits::Kind) | None => None,
         }
     }

@@ -1,10 +1,12 @@
 //! What happens to a task, as the oracle takes it in: attempts, waits and results.
 
 use annals_engine::job::{Event, JobStatus, SkippedBy, TaskNumber, TaskStatus, Wait};
+use annals_tasks_sdk::Timestamp;
 use annals_tasks_sdk::plan::{Decision, OnFailure, OnLost};
 
 use crate::known::{Known, Last, Life, Waits};
 use crate::oracle::{Oracle, index};
+use crate::told::which;
 
 impl Oracle {
     pub(crate) fn take_in_of_task(&mut self, event: &Event) {
@@ -49,6 +51,11 @@ impl Oracle {
                 known.status = TaskStatus::Waiting;
                 known.waits = Some(match wait {
                     Wait::Timer { until } => Waits::Sleep(until.as_millis()),
+                    Wait::Signal { name, until } => Waits::Signal {
+                        name: which(name),
+                        until: until.map(Timestamp::as_millis),
+                        rest: None,
+                    },
                     _ => Waits::Kind,
                 });
             }
@@ -64,6 +71,8 @@ impl Oracle {
                 assert_ne!(self.tasks[at].status, TaskStatus::Completed, "one success");
                 if self.is_copy(at) {
                     assert_eq!(*attempt, 0, "no attempt is copied");
+                } else if self.answered.take().is_some() {
+                    assert!(matches!(self.tasks[at].waits, Some(Waits::Signal { .. })));
                 } else if *attempt == 0 {
                     let Some(Waits::Sleep(due)) = self.tasks[at].waits else { panic!() };
                     assert!(due <= self.time);
@@ -113,7 +122,7 @@ impl Oracle {
         let waits = match known.waits {
             Some(Waits::Retry(due)) => due <= self.time,
             Some(Waits::Kind) => true,
-            Some(Waits::Sleep(_)) | None => false,
+            Some(Waits::Sleep(_) | Waits::Signal { .. }) | None => false,
         };
         (self.is_ready(at, &self.settled) && self.decides(at) == Decision::Run) || waits
     }
@@ -164,6 +173,7 @@ impl Oracle {
             assert!(self.is_ready(at, &self.settled) && self.dispatches());
         }
         let max_attempts = self.sketch(at).max_attempts;
+        let goes_on = self.dispatches() && !self.is_overdue(self.time);
         let known = &mut self.tasks[at];
         assert!(
             !known.is_live()
@@ -175,6 +185,10 @@ impl Oracle {
         match code {
             "crash_loop" => assert_eq!(known.losses, 6, "three as a suspect"),
             "lost" => assert!(known.wants_consent),
+            "timed_out" if known.status == TaskStatus::Waiting => {
+                let Some(Waits::Signal { until: Some(until), .. }) = known.waits else { panic!() };
+                assert!(until <= self.time && goes_on);
+            }
             "missing_output" | "bad" | "bad_request" | "bad_condition" => {}
             _ => {
                 let used_up = known.failures >= max_attempts;

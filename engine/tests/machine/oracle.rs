@@ -4,11 +4,13 @@
 //! anew whenever it is asked. It shares no code with the machine.
 
 use annals_engine::job::{CancelMode, Event, Intent, JobStatus, Recorded, TaskNumber, TaskStatus};
+use annals_tasks_sdk::Payload;
 use annals_tasks_sdk::plan::{JobEnd, OnFailure};
 
 use crate::asked::Asked;
 pub(crate) use crate::known::{Known, Life, NEW, Waits};
 use crate::plans::{Draft, Sketch};
+use crate::told::Kept;
 
 /// A job as its history tells.
 #[derive(Debug, Clone)]
@@ -39,6 +41,10 @@ pub(crate) struct Oracle {
     /// Whether a command begins with the event.
     pub(crate) leads: bool,
     pub(crate) settled: Vec<bool>,
+    /// Signals that no task was given, in the order in which they came.
+    pub(crate) kept: Vec<Kept>,
+    /// The task that was given one, and what it is about to give.
+    pub(crate) answered: Option<(usize, Payload)>,
     /// So many copies of what was settled in the origin are still to come.
     pub(crate) copies: u32,
     /// By the number in its name, which task a fork has; empty where these are the same.
@@ -72,6 +78,8 @@ impl Oracle {
             time,
             leads,
             settled,
+            kept: Vec::new(),
+            answered: None,
             copies,
             renamed,
         }
@@ -173,8 +181,11 @@ impl Oracle {
         if ended {
             let (plan_only, reopens) =
                 (self.is_plan_only(&next.event), self.may_leave(&next.event));
-            assert!(plan_only || reopens, "{:?} after the end", next.event.type_name());
+            // What takes no signal is looked at below.
+            let is_told = matches!(next.event, Event::SignalReceived { .. });
+            assert!(plan_only || reopens || is_told, "{:?} after the end", next.event.type_name());
         }
+        self.take_in_signal(&next.event);
         self.take_in_of_job(&next.event);
         self.take_in_of_task(&next.event);
         self.one_copy_less(&next.event);

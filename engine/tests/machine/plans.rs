@@ -21,10 +21,18 @@ pub(crate) struct Sketch {
     pub(crate) on_failure: OnFailure,
     pub(crate) on_lost: OnLost,
     pub(crate) max_attempts: u32,
-    pub(crate) sleeps: bool,
+    /// Whether it waits for a time, or for a signal.
+    pub(crate) sleeps: Option<Sleeps>,
     pub(crate) looks: Option<Looks>,
     /// Whether it is done at the end of each run.
     pub(crate) at_end: bool,
+}
+
+/// What a task does that never runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sleeps {
+    ForTime,
+    ForSignal,
 }
 
 /// A plan as the generator and the oracle know it.
@@ -105,7 +113,11 @@ fn sketches(rng: &mut Rng) -> Vec<Sketch> {
             _ => OnLost::Rerun,
         },
         max_attempts: if rng.bool() { 1 } else { rng.u32(2..5) },
-        sleeps: rng.u8(..8) == 0,
+        sleeps: match rng.u8(..12) {
+            0 => Some(Sleeps::ForTime),
+            1 => Some(Sleeps::ForSignal),
+            _ => None,
+        },
     };
     (0..len).map(&mut sketch).collect()
 }
@@ -179,7 +191,11 @@ impl Sketch {
             on_failure: spec.policy.on_failure,
             on_lost: spec.policy.on_lost,
             max_attempts: spec.policy.retry.max_attempts,
-            sleeps: spec.kind.as_str() == "sleep",
+            sleeps: match spec.kind.as_str() {
+                "sleep" => Some(Sleeps::ForTime),
+                "wait" => Some(Sleeps::ForSignal),
+                _ => None,
+            },
             looks: looks_of(spec),
             at_end,
         }
@@ -218,7 +234,12 @@ impl Sketch {
     }
 
     pub(crate) fn spec(&self, at: usize) -> TaskSpec {
-        let kind = KindName::new(if self.sleeps { "sleep" } else { "noop" }).unwrap();
+        let kind = match self.sleeps {
+            Some(Sleeps::ForTime) => "sleep",
+            Some(Sleeps::ForSignal) => "wait",
+            None => "noop",
+        };
+        let kind = KindName::new(kind).unwrap();
         let mut spec = TaskSpec::new(id(&name(at)), kind);
         spec.needs =
             self.needs.as_ref().map(|needs| needs.iter().map(|&need| id(&name(need))).collect());

@@ -22,10 +22,11 @@ const fn state(name: &'static str, plan: &'static str, history: &'static str) ->
 }
 
 /// The states of a job, of tasks `a`, `b` and `c` in a chain.
-const JOBS: [State; 16] = [
+const JOBS: [State; 17] = [
     state("pending", "@manual a b c", ""),
     state("running, an attempt is alive", "a b c", "start a"),
     state("running, nothing is alive", "a*3 b c", "start a; fail a"),
+    state("running, task `a` waits for the signal", "a b c", "await a go"),
     state("being paused (draining)", "a b c", "start a; pause"),
     state("being paused (interrupting)", "a b c", "start a; interrupt"),
     state("paused before its start", "@manual a b c", "pause"),
@@ -46,7 +47,7 @@ const JOBS: [State; 16] = [
 ];
 
 /// The commands to a job, as people and the short language of these tests say them.
-const OF_JOBS: [(&str, &str); 9] = [
+const OF_JOBS: [(&str, &str); 10] = [
     ("execute", "execute"),
     ("execute, held (`paused: true`)", "execute held"),
     ("pause", "pause"),
@@ -56,10 +57,11 @@ const OF_JOBS: [(&str, &str); 9] = [
     ("cancel, `mode: now`", "cancel now"),
     ("purge", "purge"),
     ("insert a task behind the others", "insert z"),
+    ("signal", "signal go"),
 ];
 
 /// The states of task `b`, in a job of `a`, `b` and `c` in a chain that is in the state named.
-const TASKS: [State; 17] = [
+const TASKS: [State; 18] = [
     state("pending; the job too", "@manual a b c", ""),
     state("pending, not reached", "a b c", "start a"),
     state("pending, queues for a slot", "a b c", "start a; done a"),
@@ -67,6 +69,7 @@ const TASKS: [State; 17] = [
     state("running, to be skipped", "a b c", "start a; done a; start b; skip b"),
     state("waiting for its next try", "a b*3 c", "start a; done a; start b; fail b"),
     state("waiting for a time", "a b c", "start a; done a; sleep b 60"),
+    state("waiting for a signal", "a b c", "start a; done a; await b go 60"),
     state(
         "interrupted; the job is paused",
         "a b c",
@@ -146,7 +149,7 @@ fn glance(text: &mut String) {
     writeln!(text, " {} |\n| --- |{}", columns.join(" | "), " --- |".repeat(columns.len()))
         .unwrap();
     for (name, mut cells) in TABLE {
-        if name == "skip" {
+        if name == "skip" || name == "signal" {
             // Where what is done at the end has its turn.
             cells[Column::Cancelling as usize] = Cell::Free;
         }

@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use annals_engine::job::{Command, Input, Place};
+use annals_engine::job::{Command, Input, Place, Report, Wait};
 use annals_tasks_sdk::plan::{JobEnd, OnFailure, OnLost};
 
 use crate::dsl::id;
 use crate::looks::Looks;
 use crate::oracle::{Known, Waits};
-use crate::plans::{Draft, Sketch, name};
+use crate::plans::{Draft, Sketch, Sleeps, name};
 use crate::small::{PLAIN, asked, drafts, ends, reported};
 use crate::walk::{Walk, setting};
 
@@ -29,7 +29,7 @@ fn drafts_of_three() -> [Draft; 3] {
         ..PLAIN
     };
     let tolerant = Sketch { on_failure: OnFailure::Continue, ..root.clone() };
-    let sleeper = Sketch { sleeps: true, ..root.clone() };
+    let sleeper = Sketch { sleeps: Some(Sleeps::ForTime), ..root.clone() };
     let join = Sketch { needs: Some(vec![0, 1]), ..PLAIN };
     let beside = Sketch { needs: Some(vec![0]), ..PLAIN };
     [
@@ -58,6 +58,18 @@ fn with_end() -> Draft {
 fn lone() -> Draft {
     let again = Sketch { max_attempts: 2, on_lost: OnLost::Pause, ..PLAIN };
     Draft { manual: true, deadline: Some(6_000), ..Draft::of(vec![again]) }
+}
+
+/// A task that waits for a signal, under a deadline and so that its timeout pauses the job; and one
+/// that does so at the end.
+fn told() -> [Draft; 2] {
+    let waiter = Sketch { sleeps: Some(Sleeps::ForSignal), ..PLAIN };
+    let last = Sketch { at_end: true, ..waiter.clone() };
+    let pausing = Sketch { on_failure: OnFailure::Pause, ..waiter };
+    [
+        Draft { manual: true, deadline: Some(6_000), ..Draft::of(vec![pausing]) },
+        Draft::of(vec![PLAIN, last]),
+    ]
 }
 
 /// What was searched.
@@ -103,7 +115,7 @@ fn shape(walk: &Walk) -> String {
     let (oracle, now) = (&walk.oracle, walk.now);
     // In this search the time does not go on while it stands still.
     let deadline = oracle.until.or(oracle.rest.map(|rest| now + rest));
-    let waits = oracle.tasks.iter().filter_map(waits_until);
+    let waits = oracle.tasks.iter().filter_map(|task| waits_until(task, now));
     let mut times: Vec<i64> = waits.chain(deadline).collect();
     times.sort_unstable();
     times.dedup();
@@ -113,11 +125,12 @@ fn shape(walk: &Walk) -> String {
     };
     let deadline = deadline.map(order);
     let of = |task: &Known| {
-        let until = waits_until(task).map(order);
+        let until = waits_until(task, now).map(order);
+        let told = matches!(task.waits, Some(Waits::Signal { .. }));
         let Known { status, life, being_skipped, losses, failures, last, .. } = task;
         let (kindless, output) = (task.waits == Some(Waits::Kind), task.output.is_some());
         let consent = (task.wants_consent, task.by_condition, task.done_at_end);
-        let waits = format!("{until:?} {kindless} {consent:?}");
+        let waits = format!("{until:?} {told} {kindless} {consent:?}");
         format!("{status:?} {life:?} {being_skipped} {waits} {output} {losses} {failures} {last:?}")
     };
     let tasks: Vec<String> = oracle.tasks.iter().map(of).collect();
@@ -126,16 +139,23 @@ fn shape(walk: &Walk) -> String {
     let order = &oracle.order;
     // A removed task keeps what it needed, wherever others stand then.
     let needs: Vec<_> = (0..oracle.tasks.len()).map(|at| oracle.needs(at)).collect();
-    let purged = oracle.purged;
-    let job = format!("{status:?} {intent:?} {started} {deadline:?} {purged} {end:?}");
+    let (purged, kept) = (oracle.purged, oracle.kept.len());
+    let job = format!("{status:?} {intent:?} {started} {deadline:?} {purged} {end:?} {kept}");
     format!("{job} {stops:?} {tasks:?} {order:?} {needs:?}")
 }
 
-fn waits_until(task: &Known) -> Option<i64> {
+fn waits_until(task: &Known, now: i64) -> Option<i64> {
     match task.waits {
         Some(Waits::Retry(until) | Waits::Sleep(until)) => Some(until),
+        // In this search the time does not go on while it stands still.
+        Some(Waits::Signal { until, rest, .. }) => until.or(rest.map(|rest| now + rest)),
         Some(Waits::Kind) | None => None,
     }
+}
+
+/// Whether signals are looked at: in every plan they would make too many states.
+fn is_told(walk: &Walk) -> bool {
+    walk.oracle.draft.tasks.iter().any(|task| task.sleeps == Some(Sleeps::ForSignal))
 }
 
 /// All that can be asked and reported in a state, and whether it comes too late.
@@ -148,6 +168,13 @@ fn inputs(walk: &Walk) -> Vec<(Input, bool)> {
         [Command::Retry { task: task() }, moved].map(Input::from)
     });
     let fresh = asked(tasks).into_iter().chain(edits).chain(reported(walk));
+    // One signal that is kept is as good as many.
+    let told = is_told(walk) && walk.oracle.kept.is_empty();
+    let fresh = fresh.filter(|input| match input {
+        Input::Command(Command::Signal { .. }) => told,
+        Input::Report(Report::Park { wait: Wait::Signal { .. }, .. }) => is_told(walk),
+        _ => true,
+    });
     let mut inputs: Vec<(Input, bool)> = fresh.map(|input| (input, false)).collect();
     for (number, task) in walk.live.tasks() {
         let over = task.attempts().iter().rev().find(|attempt| attempt.outcome.is_some());
@@ -169,8 +196,8 @@ fn later(walk: &Walk) -> Option<Walk> {
 fn every_state_has_a_way_out_and_answers_as_the_table_says() {
     let drafts = match setting("ANNALS_REACH_TASKS") {
         Some(3) => drafts_of_three().to_vec(),
-        Some(_) => drafts().to_vec(),
-        None => [&drafts()[..1], &[lone(), with_end()]].concat(),
+        Some(_) => [&drafts()[..], &told()].concat(),
+        None => [&drafts()[..1], &[lone(), with_end()], &told()[..1]].concat(),
     };
     for draft in drafts {
         let Reached { states, answers } = reach(draft);

@@ -8,7 +8,8 @@ use annals_tasks_sdk::plan::{OnFailure, OnLost};
 use annals_tasks_sdk::{Done, Payload, TaskError, Timestamp};
 
 use crate::dsl::id;
-use crate::plans::{Draft, Sketch, name};
+use crate::plans::{Draft, Sketch, Sleeps, name};
+use crate::told::signal;
 use crate::walk::{Walk, setting};
 
 /// How many steps; one more where the random walks are long, too.
@@ -20,7 +21,7 @@ pub(crate) const PLAIN: Sketch = Sketch {
     on_failure: OnFailure::Fail,
     on_lost: OnLost::Rerun,
     max_attempts: 1,
-    sleeps: false,
+    sleeps: None,
     looks: None,
     at_end: false,
 };
@@ -32,7 +33,7 @@ pub(crate) fn drafts() -> [Draft; 4] {
     let retried = Sketch { max_attempts: 2, ..PLAIN };
     let pausing = Sketch { on_failure: OnFailure::Pause, on_lost: OnLost::Pause, ..PLAIN };
     let beside = Sketch { needs: Some(Vec::new()), on_lost: OnLost::Fail, ..PLAIN };
-    let sleeper = Sketch { sleeps: true, needs: Some(Vec::new()), ..PLAIN };
+    let sleeper = Sketch { sleeps: Some(Sleeps::ForTime), needs: Some(Vec::new()), ..PLAIN };
     let again = Sketch { max_attempts: 2, needs: Some(Vec::new()), on_lost: OnLost::Fail, ..PLAIN };
     let tolerant = Sketch { on_failure: OnFailure::Continue, ..PLAIN };
     [
@@ -61,6 +62,7 @@ pub(crate) fn asked(tasks: usize) -> Vec<Input> {
         Command::CANCEL,
         Command::Cancel { mode: CancelMode::Now },
         Command::PURGE,
+        Command::Signal { name: signal("go"), payload: Payload::NULL },
         skip(None),
         Command::Skip { task: Some(id(&name(0))), output: Some(Payload::NULL), cascade: false },
     ];
@@ -82,6 +84,11 @@ pub(crate) fn reported(walk: &Walk) -> Vec<Input> {
                     Report::Start { task },
                     Report::Park { task, wait: Wait::Timer { until } },
                     Report::Park { task, wait: Wait::Kind },
+                    Report::Park { task, wait: Wait::Signal { name: signal("go"), until: None } },
+                    Report::Park {
+                        task,
+                        wait: Wait::Signal { name: signal("go"), until: Some(until) },
+                    },
                     Report::Refuse { task, error: TaskError::new("bad", "no") },
                 ]);
             }

@@ -60,7 +60,7 @@ pub(crate) enum Cell {
 use Cell::{Acts, Free, Idle, No};
 
 /// The commands without arguments, and the edits, by the columns of [`Column::ALL`].
-pub(crate) const TABLE: [(&str, [Cell; 9]); 11] = [
+pub(crate) const TABLE: [(&str, [Cell; 9]); 12] = [
     ("execute", [Acts, Idle, No, No, No, Idle, Acts, Acts, No]),
     ("pause", [Acts, Acts, Free, Idle, No, No, No, No, No]),
     ("resume", [Idle, Idle, Acts, Acts, No, No, No, No, No]),
@@ -72,12 +72,17 @@ pub(crate) const TABLE: [(&str, [Cell; 9]); 11] = [
     ("move", [Free, Free, Free, Free, No, No, Free, Free, No]),
     ("edit", [Free, Free, Free, Free, No, No, Free, Free, No]),
     ("retry", [No, Free, Free, Free, No, No, Free, Free, No]),
+    ("signal", [Acts, Acts, Acts, Acts, No, No, Acts, No, No]),
 ];
 
 /// The cell of a command; `finishes` where what is done at the end has its turn.
 pub(crate) fn cell(command: &Command, column: Column, finishes: bool) -> Cell {
     match (command, column) {
-        (Command::Cancel { mode: CancelMode::Now }, Column::Cancelling) => Free,
+        // A signal: while something is to be done at the end, which the oracle knows.
+        (
+            Command::Cancel { mode: CancelMode::Now } | Command::Signal { .. },
+            Column::Cancelling,
+        ) => Free,
         (Command::Skip { .. }, Column::Cancelling) if finishes => Free,
         _ => TABLE[row(command)].1[column as usize],
     }
@@ -97,6 +102,7 @@ pub(crate) fn row(command: &Command) -> usize {
         Command::Move { .. } => 8,
         Command::Edit { .. } => 9,
         Command::Retry { .. } => 10,
+        Command::Signal { .. } => 11,
         other => panic!("{other:?} has no row"),
     }
 }

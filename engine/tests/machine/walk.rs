@@ -34,8 +34,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use annals_engine::job::{
-    Context, Event, ForkFrom, Input, Job, JobStatus, LossRule, Origin, Recorded, Rejection,
-    StepError, Submitted, begin, step, submit,
+    Command, Context, Event, ForkFrom, Input, Job, JobStatus, LossRule, Origin, Recorded,
+    Rejection, StepError, Submitted, begin, step, submit,
 };
 use annals_tasks_sdk::plan::Limits;
 use annals_tasks_sdk::{JobId, Timestamp};
@@ -87,6 +87,8 @@ const WORDS: &[&str] = &[
     "TaskEdited",
     "CheckpointSaved",
     "StepRecorded",
+    "SignalReceived",
+    "SignalDelivered",
     "JobForked",
     "output_is_missing",
     "error",
@@ -278,6 +280,7 @@ impl Walk {
         let cell = command.map(|command| cell(command, column, finishes));
         self.seen.extend(command.map(|command| (row(command), column)));
         let told = format!("{input:?}");
+        let is_signal = matches!(command, Some(Command::Signal { .. }));
         let edit = command.and_then(Edit::of);
         let change = command.and_then(|command| Change::of(command, &self.oracle));
         self.oracle.asked = Asked::by(&input);
@@ -303,6 +306,9 @@ impl Walk {
         }
         if let Some(change) = change.filter(|_| cell == Some(Cell::Free)) {
             change.check(&self.oracle, &answer);
+        }
+        if is_signal {
+            self.oracle.judges(&answer);
         }
         self.follow(&answer, cell.is_some());
         if let (Some(mut dry), Ok(events)) = (dry, &answer) {

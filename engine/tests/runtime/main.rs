@@ -25,6 +25,7 @@ mod races;
 mod reading;
 mod residency;
 mod shutdown;
+mod signals;
 mod silence;
 mod slots;
 mod stats;

@@ -3,15 +3,16 @@
 
 use std::time::Duration;
 
-use annals_tasks_sdk::plan::{Plan, Policy, PolicyFields};
+use annals_tasks_sdk::plan::{Plan, Policy, PolicyFields, Retry};
 use annals_tasks_sdk::{KindName, Payload};
 use fastrand::Rng;
 
-use crate::plans::{Draft, draft};
+use crate::plans::{Draft, Sleeps, draft};
 use crate::profile::Profile;
 use crate::tasks::{KIND, LATE_KIND};
+use crate::told::NAMES;
 
-/// The longest sleep of a task of kind `sleep`, in milliseconds.
+/// The longest wait of a task that only waits, in milliseconds.
 const SLEEP_MAX: u64 = 20_000;
 
 /// A plan, and what the oracle knows of it.
@@ -24,7 +25,7 @@ pub(crate) struct Made {
 /// Makes the plan of this number. A share `late` of its tasks is of a kind that some engines lack.
 pub(crate) fn make(rng: &mut Rng, number: usize, late: u8) -> Made {
     let mut draft = draft(rng);
-    for sketch in draft.tasks.iter_mut().filter(|sketch| sketch.sleeps) {
+    for sketch in draft.tasks.iter_mut().filter(|sketch| sketch.sleeps.is_some()) {
         sketch.takes.clear();
     }
     let mut plan = draft.plan();
@@ -34,9 +35,19 @@ pub(crate) fn make(rng: &mut Rng, number: usize, late: u8) -> Made {
     draft.exclusive = plan.exclusive.is_some();
     let all = plan.tasks.iter_mut().chain(&mut plan.finally);
     for (spec, sketch) in all.zip(&draft.tasks) {
-        if sketch.sleeps {
+        if let Some(sleeps) = sketch.sleeps {
             let millis = rng.u64(..SLEEP_MAX);
-            spec.input = Payload::trusted(&format!(r#"{{"for": "{millis}ms"}}"#));
+            let input = match sleeps {
+                Sleeps::ForTime => format!(r#"{{"for": "{millis}ms"}}"#),
+                // Nobody may come to tell it, and it must end.
+                Sleeps::ForSignal => {
+                    let name = NAMES[rng.usize(..NAMES.len())];
+                    format!(r#"{{"signal": "{name}", "timeout": "{millis}ms"}}"#)
+                }
+            };
+            spec.input = Payload::trusted(&input);
+            let fields = PolicyFields { retry: Retry::default(), ..(*spec.policy).clone() };
+            spec.policy = Policy::new(fields);
             continue;
         }
         let kind = if Profile::falls(late, rng) { LATE_KIND } else { KIND };

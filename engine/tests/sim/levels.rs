@@ -156,6 +156,7 @@ impl Levels<'_> {
                 Some(until)
             }
             Some(Waiting::Timer { until }) => Some(until),
+            Some(waits @ Waiting::Signal { .. }) => waits.until(),
             _ => None,
         });
         times.chain(self.job.job.deadline_at()).min()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use annals_engine::job::{Job, Part, Task, TaskNumber, TaskStatus, Waiting};
+use annals_engine::job::{Deadline, Job, Part, Task, TaskNumber, TaskStatus, Waiting};
 use annals_tasks_sdk::{JobId, Timestamp};
 
 use crate::tasks::WORK_MAX;
@@ -75,8 +75,12 @@ impl World {
             Some(Waiting::Retry { until } | Waiting::Timer { until }) => {
                 self.clock.until(until).max(0) + retries(task)
             }
+            Some(Waiting::Signal { timeout: Some(timeout) }) => match timeout {
+                Deadline::At(until) => self.clock.until(until).max(0),
+                Deadline::Left(rest) => i64::try_from(rest.as_millis()).expect("small"),
+            },
             _ if task.live_attempt().is_some() => LIVE_MAX + retries(task).max(BACKOFF_MAX),
-            _ if task.spec.kind.as_str() == "sleep" => SLEEP_MAX,
+            _ if ["sleep", "wait"].contains(&task.spec.kind.as_str()) => SLEEP_MAX,
             _ => retries(task),
         }
     }

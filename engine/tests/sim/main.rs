@@ -84,6 +84,9 @@ mod steps;
 mod table;
 mod tasks;
 mod tests;
+#[expect(dead_code, reason = "the machine's walks use it all")]
+#[path = "../machine/told.rs"]
+mod told;
 mod trace;
 #[path = "../disk/tree.rs"]
 mod tree;

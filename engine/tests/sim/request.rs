@@ -17,6 +17,7 @@ use fastrand::Rng;
 use crate::dsl::id;
 use crate::plans::{Sketch, name, place};
 use crate::tasks::KIND;
+use crate::told::{NAMES, signal};
 
 /// No plan grows further.
 const MOST_TASKS: usize = 18;
@@ -117,14 +118,19 @@ pub(crate) enum Wish {
         task: usize,
     },
     Purge,
+    /// The name of the signal, by its place.
+    Signal {
+        name: usize,
+    },
 }
 
 impl Wish {
     /// For a job of so many tasks.
     pub(crate) fn any(rng: &mut Rng, len: usize) -> Self {
         let (task, cascade, seed) = (rng.usize(..=len), rng.u8(..4) == 0, rng.u64(..));
-        match rng.u8(..21) {
+        match rng.u8(..23) {
             20 => Self::Purge,
+            21 | 22 => Self::Signal { name: rng.usize(..NAMES.len()) },
             0 | 1 => Self::Execute { held: rng.u8(..3) == 0 },
             2 => Self::Pause { interrupt: false },
             3 => Self::Pause { interrupt: true },
@@ -176,12 +182,15 @@ impl Wish {
             Self::Edit { task, seed } => edit(task, &mut Rng::with_seed(seed)),
             Self::Retry { task } => Command::Retry { task: id(&name(task)) },
             Self::Purge => Command::PURGE,
+            Self::Signal { name } => {
+                Command::Signal { name: signal(NAMES[name]), payload: Payload::trusted("true") }
+            }
         }
     }
 }
 
 fn insert(at: usize, rng: &mut Rng) -> Command {
-    let sketch = Sketch { sleeps: false, ..Sketch::any(rng, at) };
+    let sketch = Sketch { sleeps: None, ..Sketch::any(rng, at) };
     let mut spec = sketch.spec(at);
     spec.kind = KindName::new(KIND).expect("a name");
     let needed_by = if rng.u8(..3) == 0 { vec![id(&name(rng.usize(..at)))] } else { Vec::new() };
@@ -190,7 +199,7 @@ fn insert(at: usize, rng: &mut Rng) -> Command {
 
 /// No kinds, of which the oracle knows less than there are here.
 fn edit(at: usize, rng: &mut Rng) -> Command {
-    let sketch = Sketch { sleeps: false, ..Sketch::any(rng, at + 1) };
+    let sketch = Sketch { sleeps: None, ..Sketch::any(rng, at + 1) };
     Command::Edit {
         task: id(&name(at)),
         patch: sketch.patch(rng, &["id", "kind"]),

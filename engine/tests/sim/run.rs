@@ -55,6 +55,8 @@ const WORDS: &[&str] = &[
     "RetryScheduled",
     "SkipRequested",
     "StepRecorded",
+    "SignalReceived",
+    "SignalDelivered",
     "TaskCompleted",
     "TaskFailed",
     "TaskRemoved",

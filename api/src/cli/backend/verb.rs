@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use annals_engine::IdempotencyKey;
 use annals_engine::job::{CancelMode, Command, PauseMode, Place};
 use annals_tasks_sdk::plan::{TaskPatch, TaskSpec};
-use annals_tasks_sdk::{JobId, Payload, TaskId};
+use annals_tasks_sdk::{JobId, Payload, SignalName, TaskId};
 
 use crate::cli::args::Asked;
 use crate::client::Request;
@@ -24,6 +25,7 @@ pub(in crate::cli) enum Verb {
     Move { task: TaskId, place: Place },
     Edit { task: TaskId, patch: TaskPatch, reset: bool },
     Retry { task: TaskId },
+    Signal { name: SignalName, payload: Payload, key: Option<String> },
     Purge,
 }
 
@@ -40,6 +42,7 @@ impl From<Verb> for Command {
             Verb::Move { task, place } => Self::Move { task, place },
             Verb::Edit { task, patch, reset } => Self::Edit { task, patch, reset },
             Verb::Retry { task } => Self::Retry { task },
+            Verb::Signal { name, payload, .. } => Self::Signal { name, payload },
             Verb::Purge => Self::PURGE,
         }
     }
@@ -59,8 +62,16 @@ impl Verb {
             Self::Move { .. } => "move",
             Self::Edit { .. } => "edit",
             Self::Retry { .. } => "retry",
+            Self::Signal { .. } => "signal",
             Self::Purge => "purge",
         }
+    }
+
+    /// By what it is known again, where it is asked of a job in a store: as a server knows it.
+    pub(super) fn key(&self, job: JobId) -> Option<IdempotencyKey> {
+        let Self::Signal { name, payload, key: Some(key) } = self else { return None };
+        let path = format!("/jobs/{job}/signals/{name}");
+        Some(crate::http::key_of(key, &path, payload.as_str().as_bytes()))
     }
 
     /// The request that asks it of a job on a server.
@@ -82,6 +93,11 @@ impl Verb {
                 return in_query(request.with_some("cascade", cascade.then_some(true)));
             }
             Self::Purge => return in_query(Request::delete(["jobs", &job])),
+            Self::Signal { name, payload, key } => {
+                let (path, body) = (["jobs", &job, "signals", name.as_str()], payload.as_str());
+                let request = in_query(Request::post(path, body.to_owned()));
+                return key.iter().cloned().fold(request, Request::by_key);
+            }
             Self::Edit { task, patch, reset } => {
                 let body = patch.to_json().as_str().to_owned();
                 let request = Request::patch(["jobs", &job, "tasks", task.as_str()], body);
@@ -133,6 +149,7 @@ impl Verb {
             Self::Cancel(_)
             | Self::Resume
             | Self::Purge
+            | Self::Signal { .. }
             | Self::Edit { .. }
             | Self::Retry { .. } => Vec::new(),
             Self::Skip { task, output, cascade } => {

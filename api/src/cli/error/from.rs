@@ -218,7 +218,9 @@ fn exit_of(problem: &Problem) -> Exit {
         (_, "no_such_job" | "no_such_task" | "no_such_event" | "no_such_attempt" | "purged") => {
             Exit::NoSuch
         }
-        (_, "idempotency_key_reused") | (401 | 403 | 409 | 412, _) => Exit::Rejected,
+        (_, "idempotency_key_reused" | "too_many_signals") | (401 | 403 | 409 | 412, _) => {
+            Exit::Rejected
+        }
         (400 | 413 | 422, _) => Exit::Usage,
         _ => Exit::Unreachable,
     }

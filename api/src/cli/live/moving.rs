@@ -93,6 +93,10 @@ fn waiting(task: &job::Task) -> Waiting {
         Some(job::Waiting::Job) => {
             task.child().map_or(Waiting::Other, |child| Waiting::Job(child.job))
         }
+        Some(wait @ job::Waiting::Signal { .. }) => {
+            let name = task.awaits().first().map(ToString::to_string).unwrap_or_default();
+            Waiting::Signal(name, wait.until())
+        }
         Some(job::Waiting::Kind) => Waiting::Kind(task.spec.kind.to_string()),
         _ => Waiting::Other,
     }

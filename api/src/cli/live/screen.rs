@@ -120,6 +120,10 @@ fn waits(waiting: &Waiting) -> String {
             format!("waits {}{when}", duration(left))
         }
         Waiting::Job(child) => format!("waits for its child job {child}"),
+        Waiting::Signal(name, until) => {
+            let until = until.map(|until| format!(" (until {})", due(until)));
+            format!("waits for signal {name}{}", until.unwrap_or_default())
+        }
         Waiting::Kind(_) => "waits for its kind, which is not here".into(),
         Waiting::Other => "waits".into(),
     }

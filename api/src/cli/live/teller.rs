@@ -186,6 +186,10 @@ impl Teller {
             "DeadlinePassed" => Some(Change::of_job("past its deadline")),
             "JobResumed" => Some(Change::of_job("resumed")),
             "JobReopened" => Some(Change::of_job("reopened")),
+            "SignalReceived" => {
+                let rest = data.name.as_deref().map(|name| plain(name).into_owned());
+                Some(Change { rest: rest.unwrap_or_default(), ..Change::of_job("signal") })
+            }
             kind => self.change_of_task(kind, data.task.as_deref()?, event),
         }
     }
@@ -279,6 +283,10 @@ fn waits<'a>(task: &'a str, waiting: Option<&Waiting>) -> Change<'a> {
         Some(Waiting::Retry(until)) => format!("tries again at {}", due(*until)),
         Some(Waiting::Timer(until)) => format!("until {}", due(*until)),
         Some(Waiting::Job(child)) => format!("for its child job {child}"),
+        Some(Waiting::Signal(name, None)) => format!("for signal {name}"),
+        Some(Waiting::Signal(name, Some(until))) => {
+            format!("for signal {name}, until {}", due(*until))
+        }
         Some(Waiting::Kind(kind)) => format!("for kind {kind}, which is not here"),
         _ => String::new(),
     };

@@ -30,6 +30,9 @@ pub(in crate::cli) struct EventData {
     pub(in crate::cli) task: Option<String>,
     #[serde(default)]
     pub(in crate::cli) attempt: u32,
+    /// Of a step or a signal.
+    #[serde(default, deserialize_with = "maybe_name")]
+    pub(in crate::cli) name: Option<String>,
     pub(in crate::cli) mode: Option<String>,
     #[serde(default)]
     pub(in crate::cli) held: bool,

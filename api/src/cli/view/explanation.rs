@@ -47,6 +47,8 @@ pub(in crate::cli) struct Suggestion {
     pub(in crate::cli) verb: String,
     #[serde(default, deserialize_with = "maybe_name")]
     pub(in crate::cli) task: Option<String>,
+    #[serde(default, deserialize_with = "maybe_name")]
+    pub(in crate::cli) signal: Option<String>,
     pub(in crate::cli) mode: Option<String>,
     #[serde(default)]
     pub(in crate::cli) cascade: bool,

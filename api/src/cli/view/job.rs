@@ -130,6 +130,8 @@ pub(in crate::cli) enum Waiting {
     Retry(Timestamp),
     /// A time.
     Timer(Timestamp),
+    /// A signal, and until when.
+    Signal(String, Option<Timestamp>),
     /// A kind that is not there.
     Kind(String),
     /// A child.
@@ -211,6 +213,7 @@ impl<'de> Deserialize<'de> for Waiting {
         struct Named {
             retry: Option<Until>,
             timer: Option<Until>,
+            signal: Option<Signal>,
             #[serde(deserialize_with = "maybe_name")]
             kind: Option<String>,
             job: Option<JobId>,
@@ -221,6 +224,13 @@ impl<'de> Deserialize<'de> for Waiting {
             until: Timestamp,
         }
         #[derive(Deserialize)]
+        struct Signal {
+            #[serde(deserialize_with = "name")]
+            name: String,
+            #[serde(default, deserialize_with = "maybe_time")]
+            until: Option<Timestamp>,
+        }
+        #[derive(Deserialize)]
         #[serde(untagged)]
         enum Any {
             Named(Named),
@@ -229,6 +239,9 @@ impl<'de> Deserialize<'de> for Waiting {
         Ok(match Any::deserialize(deserializer)? {
             Any::Named(Named { retry: Some(Until { until }), .. }) => Self::Retry(until),
             Any::Named(Named { timer: Some(Until { until }), .. }) => Self::Timer(until),
+            Any::Named(Named { signal: Some(Signal { name, until }), .. }) => {
+                Self::Signal(name, until)
+            }
             Any::Named(Named { kind: Some(kind), .. }) => Self::Kind(kind),
             Any::Named(Named { job: Some(child), .. }) => Self::Job(child),
             Any::Named(_) | Any::Word(_) => Self::Other,

@@ -17,11 +17,12 @@ use crate::dto::{Kind, Kinds, WorkflowName, Workflows};
 mod tests;
 
 /// The schemas of the kinds that come with the engine.
-const SCHEMAS: [(&str, &str); 4] = [
+const SCHEMAS: [(&str, &str); 5] = [
     ("http", include_str!("http.json")),
     ("noop", include_str!("noop.json")),
     ("shell", include_str!("shell.json")),
     ("sleep", include_str!("sleep.json")),
+    ("wait", include_str!("wait.json")),
 ];
 
 pub(super) fn routes() -> OpenApiRouter<AppState> {

@@ -189,7 +189,7 @@ async fn every_kind_that_comes_with_the_engine_has_a_schema_with_examples() {
 async fn a_schema_names_the_fields_that_the_engine_knows() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path()).await;
-    for kind in ["http", "shell", "sleep"] {
+    for kind in ["http", "shell", "sleep", "wait"] {
         let input = json!({"a stranger to all of them": 1});
         let plan = json!({"name": "x", "tasks": [{"id": "a", "kind": kind, "input": input}]});
         let plan = Plan::from_json(&plan.to_string(), &Limits::default()).unwrap();

@@ -80,6 +80,8 @@ codes! {
     UNKNOWN_WORKFLOW = "unknown_workflow", UNPROCESSABLE_ENTITY, "Unknown workflow";
     /// The key came with another body before.
     KEY_REUSED = "idempotency_key_reused", UNPROCESSABLE_ENTITY, "Idempotency key reused";
+    /// The job keeps as many signals as it may, and no task has waited for them.
+    TOO_MANY_SIGNALS = "too_many_signals", TOO_MANY_REQUESTS, "Too many signals";
     /// The server contradicted itself.
     INTERNAL = "internal", INTERNAL_SERVER_ERROR, "Internal error";
     /// The job's history cannot be followed; other jobs are not concerned.
@@ -138,7 +140,15 @@ impl Code {
 
     /// The code of a command that the job machine refused.
     pub fn refused(word: &'static str) -> Self {
-        for other in [Self::NO_SUCH_TASK, Self::NO_SUCH_EVENT, Self::INVALID_TASK, Self::PURGED] {
+        const OTHERS: [Code; 6] = [
+            Code::NO_SUCH_TASK,
+            Code::NO_SUCH_EVENT,
+            Code::INVALID_TASK,
+            Code::PURGED,
+            Code::KEY_REUSED,
+            Code::TOO_MANY_SIGNALS,
+        ];
+        for other in OTHERS {
             if word == other.word {
                 return other;
             }

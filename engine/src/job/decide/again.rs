@@ -6,8 +6,9 @@ use super::edit::{find, rejection, settled};
 use super::{lifecycle, refuse};
 use crate::job::event::Event;
 use crate::job::rejection::Rejection;
-use crate::job::state::{Job, Waiting};
+use crate::job::state::Job;
 use crate::job::status::{Intent, JobStatus, TaskStatus};
+use crate::job::waiting::Waiting;
 
 pub(super) fn retry(job: &Job, task: &TaskId, now: Timestamp) -> Result<Vec<Event>, Rejection> {
     let over = job.intent.is_some_and(Intent::ends);

@@ -10,10 +10,13 @@ use crate::job::status::{Intent, JobStatus};
 
 /// The event that the state itself demands, if it demands one.
 pub(super) fn conclude(job: &Job, now: Timestamp) -> Option<Event> {
+    if let Some(answer) = job.answers() {
+        return Some(answer);
+    }
     if job.starts_tasks(now)
-        && let Some(declined) = job.declines()
+        && let Some(next) = job.declines().or_else(|| job.delivers())
     {
-        return Some(declined);
+        return Some(next);
     }
     // A condition that is neither true nor false fails its task, which may pause the job.
     if job.ending.is_none() && job.dispatches() && job.waits_for_operator() {
@@ -98,7 +101,7 @@ impl Job {
         ends && !never_began && self.has_finally_before_it()
     }
 
-    fn has_finally_before_it(&self) -> bool {
+    pub(in crate::job) fn has_finally_before_it(&self) -> bool {
         let mut finally = self.tasks.iter().filter(|task| task.part == Part::Finally);
         !self.cut_short && finally.any(|task| !task.settled && !task.is_passed_over())
     }

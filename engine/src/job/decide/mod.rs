@@ -6,6 +6,7 @@ mod conclude;
 mod edit;
 mod lifecycle;
 mod report;
+mod signal;
 mod submit;
 
 pub(crate) use change::invalid;
@@ -46,6 +47,7 @@ fn obey(job: &Job, command: Command, cx: &Context) -> Result<Vec<Event>, Rejecti
         Command::Cancel { mode } => lifecycle::cancel(job, mode),
         Command::Purge { head } => lifecycle::purge(job, head),
         Command::Retry { task } => again::retry(job, &task, cx.now),
+        Command::Signal { name, payload } => signal::signal(job, name, payload, cx.key.as_deref()),
         edit => obey_edit(job, edit),
     }
 }
@@ -202,5 +204,6 @@ fn allowed(job: &Job) -> Vec<&'static str> {
             (&["execute", "cancel", "purge"], &EDITS)
         }
     };
-    [words, edits].concat()
+    let signal: &[&str] = if job.takes_signals() { &["signal"] } else { &[] };
+    [words, edits, signal].concat()
 }

@@ -7,11 +7,11 @@ use annals_tasks_sdk::plan::OnFailure;
 use annals_tasks_sdk::{Done, Payload, TaskError};
 
 use crate::job::command::{Context, Outcome, Report};
-use crate::job::event::{
-    AttemptEnd, Event, Failure, LogSize, PauseMode, SkippedBy, TaskNumber, Wait,
-};
-use crate::job::state::{Job, Task, Waiting};
+use crate::job::event::{AttemptEnd, Event, Failure, LogSize, PauseMode, SkippedBy, TaskNumber};
+use crate::job::state::{Job, Task};
 use crate::job::status::JobStatus;
+use crate::job::waiting::Wait;
+use crate::job::waiting::Waiting;
 
 pub(super) fn report(job: &Job, report: Report, cx: &Context) -> Vec<Event> {
     match report {
@@ -54,7 +54,13 @@ fn tick(job: &Job, cx: &Context) -> Vec<Event> {
     }
     let due = job.due_timers(cx.now).filter(|_| job.dispatches());
     let completed = due.map(|task| Event::completed_without_attempt(task, Payload::NULL));
-    completed.collect()
+    let completed: Vec<Event> = completed.collect();
+    if !completed.is_empty() {
+        return completed;
+    }
+    // A failure may pause the job: what else is due is seen to by the next tick.
+    let in_vain = job.waits_in_vain(cx.now);
+    in_vain.map_or_else(Vec::new, |(task, failure)| fail(job, task, failure))
 }
 
 /// The task whose attempt this is, if that attempt is alive still.

@@ -7,7 +7,7 @@ use annals_tasks_sdk::plan::{
     Backoff, Condition, ForEach, JobEnd, OnFailure, OnLost, Plan, Policy, PolicyFields, Reference,
     Retry, Start, TaskEnd, TaskSpec, Test,
 };
-use annals_tasks_sdk::{Exit, JobId, KindName, Payload, TaskId, Timestamp};
+use annals_tasks_sdk::{Exit, JobId, KindName, Payload, SignalName, TaskId, Timestamp};
 
 use crate::job::{
     AttemptEnd, CancelMode, ChildEnd, Event, Failure, ForkedFrom, Intent, JobStatus, LogSize,
@@ -169,6 +169,10 @@ fn task_events() -> Vec<Event> {
     vec![
         Event::TaskWaiting { task, wait: Wait::Timer { until } },
         Event::TaskWaiting { task, wait: Wait::Kind },
+        Event::TaskWaiting { task, wait: Wait::Signal { name: signal(), until: None } },
+        Event::TaskWaiting { task, wait: Wait::Signal { name: signal(), until: Some(until) } },
+        Event::SignalReceived { name: signal(), payload: payload(r#"{"by": "ada"}"#) },
+        Event::SignalDelivered { task, name: signal(), signal: 70_000 },
         Event::RetryScheduled { task, due: Timestamp::from_millis(-1) },
         completed(payload(r#"{"version": "1.27"}"#), exit, LogSize { bytes: 1, lines: 1 }),
         completed(Payload::NULL, Exit::default(), LogSize::default()),
@@ -216,6 +220,10 @@ fn child_events() -> Vec<Event> {
         ended(ChildEnd::Cancelled, 70_000),
         ended(ChildEnd::Gone, 0),
     ]
+}
+
+fn signal() -> SignalName {
+    SignalName::new("approved").unwrap()
 }
 
 fn inserted(part: Part, after: Option<TaskNumber>, needed_by: &[TaskNumber]) -> Event {

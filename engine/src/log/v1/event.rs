@@ -59,7 +59,7 @@ struct AttemptEnded<'a> {
     end: AttemptEnd<'a>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct TaskWaiting {
     task: u32,
     wait: Wait,
@@ -135,9 +135,6 @@ pub(in crate::log) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecE
         | Event::AttemptInterrupted { task, attempt, end } => {
             write(out, &AttemptEnded { task: task.0, attempt: *attempt, end: end.into() })
         }
-        Event::TaskWaiting { task, wait } => {
-            write(out, &TaskWaiting { task: task.0, wait: (*wait).into() })
-        }
         Event::RetryScheduled { task, due } => {
             write(out, &RetryScheduled { task: task.0, due: due.as_millis() })
         }
@@ -164,6 +161,9 @@ pub(in crate::log) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecE
         | Event::TaskMoved { .. }
         | Event::TaskEdited { .. }
         | Event::TaskExpanded { .. }
+        | Event::TaskWaiting { .. }
+        | Event::SignalReceived { .. }
+        | Event::SignalDelivered { .. }
         | Event::TaskSkipped { .. } => Err(CodecError::Encode("it has a later version".into())),
         Event::CheckpointSaved { task, attempt, value } => {
             let (task, attempt, value) = (task.0, *attempt, (*value).into());

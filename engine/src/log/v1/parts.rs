@@ -40,19 +40,10 @@ impl From<PauseMode> for job::PauseMode {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 pub(super) enum Wait {
     Timer { until: i64 },
     Kind,
-}
-
-impl From<job::Wait> for Wait {
-    fn from(wait: job::Wait) -> Self {
-        match wait {
-            job::Wait::Timer { until } => Self::Timer { until: until.as_millis() },
-            job::Wait::Kind => Self::Kind,
-        }
-    }
 }
 
 impl From<Wait> for job::Wait {

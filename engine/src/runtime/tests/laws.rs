@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use annals_tasks_sdk::{Exit, JobId, Payload, Timestamp};
+use annals_tasks_sdk::{Exit, JobId, Payload, SignalName, Timestamp};
 
 use super::driven::Driven;
 use crate::job::{
@@ -41,6 +41,10 @@ fn completes(task: u32) -> Event {
     Event::TaskCompleted { task, attempt: 1, output: Payload::NULL, exit, log }
 }
 
+fn go() -> SignalName {
+    SignalName::new("go").unwrap()
+}
+
 /// Asserts that the engine has found this at this event, and has given up that job alone.
 fn is_found(driven: &mut Driven, job: JobId, (seq, law): (u64, Law)) {
     match driven.engine.health() {
@@ -61,7 +65,7 @@ fn is_found(driven: &mut Driven, job: JobId, (seq, law): (u64, Law)) {
 #[test]
 fn what_breaks_a_law_is_not_written() {
     type Plant = fn(u64) -> Vec<(u64, Event)>;
-    let table: [(Plant, u64, Law); 6] = [
+    let table: [(Plant, u64, Law); 7] = [
         (
             |seq| {
                 vec![
@@ -84,6 +88,17 @@ fn what_breaks_a_law_is_not_written() {
         // The first task has succeeded in another turn.
         (|seq| vec![(seq, completes(1))], 0, Law::OneSuccess),
         (|seq| vec![(seq, completes(3))], 0, Law::OwnTask),
+        // What came is given once.
+        (
+            |seq| {
+                let delivered =
+                    Event::SignalDelivered { task: TaskNumber(2), name: go(), signal: seq };
+                let received = Event::SignalReceived { name: go(), payload: Payload::NULL };
+                vec![(seq, received), (seq + 1, delivered.clone()), (seq + 2, delivered)]
+            },
+            2,
+            Law::OneDelivery,
+        ),
         (|seq| vec![(seq + 1, completes(2))], 1, Law::NoGap),
         (|seq| vec![(seq, completes(2)), (seq, Event::JobCompleted)], 0, Law::NoGap),
     ];

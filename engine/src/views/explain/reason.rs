@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_tasks_sdk::plan::JobEnd;
-use annals_tasks_sdk::{JobId, Progress, TaskId, Timestamp};
+use annals_tasks_sdk::{JobId, Progress, SignalName, TaskId, Timestamp};
 
 use crate::job::{Failure, StopReason, TaskNumber};
 use crate::runtime::Lack;
@@ -316,6 +316,15 @@ pub enum Reason {
         /// The task of it that waits for the job.
         task: TaskId,
     },
+    /// A task waits for a signal.
+    Awaits {
+        /// The task.
+        task: TaskId,
+        /// The names of the signals of which one will do.
+        signals: Vec<SignalName>,
+        /// Until when, where that matters.
+        until: Option<Ahead>,
+    },
     /// A task waits for its kind, which is not registered here.
     WantsKind {
         /// The task.
@@ -390,6 +399,7 @@ impl Reason {
             Self::Sleeps { .. } => "sleeps",
             Self::Child { .. } => "waits_for_child",
             Self::HeldByParent { .. } => "held_by_parent",
+            Self::Awaits { .. } => "awaits_signal",
             Self::WantsKind { .. } => "wants_kind",
             Self::WantsSlot { .. } => "wants_slot",
             Self::Suspect { .. } => "suspect",
@@ -411,6 +421,7 @@ impl Reason {
             | Self::Retries { task, .. }
             | Self::Sleeps { task, .. }
             | Self::Child { task, .. }
+            | Self::Awaits { task, .. }
             | Self::WantsKind { task, .. }
             | Self::WantsSlot { task, .. }
             | Self::Suspect { task, .. }

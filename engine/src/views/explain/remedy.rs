@@ -1,6 +1,6 @@
 //! Remedies: commands that would change what keeps a job.
 
-use annals_tasks_sdk::{TaskId, Timestamp};
+use annals_tasks_sdk::{Payload, SignalName, TaskId, Timestamp};
 
 use super::reason::Reason;
 use crate::job::{CancelMode, Command, Context, Job, LossRule, Origin, PauseMode, decide};
@@ -24,6 +24,11 @@ pub enum Remedy {
         /// Which one.
         task: TaskId,
     },
+    /// Send the signal that a task waits for.
+    Signal {
+        /// Its name.
+        name: SignalName,
+    },
     /// Go on without a task.
     Skip {
         /// Which one.
@@ -42,6 +47,7 @@ impl Remedy {
             Self::Interrupt => "pause",
             Self::Cancel | Self::CancelNow => "cancel",
             Self::Retry { .. } => "retry",
+            Self::Signal { .. } => "signal",
             Self::Skip { .. } => "skip",
         }
     }
@@ -55,6 +61,7 @@ impl Remedy {
             Self::Cancel => Command::CANCEL,
             Self::CancelNow => Command::Cancel { mode: CancelMode::Now },
             Self::Retry { task } => Command::Retry { task: task.clone() },
+            Self::Signal { name } => Command::Signal { name: name.clone(), payload: Payload::NULL },
             Self::Skip { task, cascade } => {
                 Command::Skip { task: Some(task.clone()), output: None, cascade: *cascade }
             }
@@ -74,6 +81,10 @@ impl Remedy {
                 let mut all = vec![Self::Retry { task: task.clone() }];
                 all.extend(Self::of_task(task, job, now));
                 all
+            }
+            Reason::Awaits { task, signals, .. } => {
+                let signals = signals.iter().map(|name| Self::Signal { name: name.clone() });
+                signals.chain(Self::of_task(task, job, now)).collect()
             }
             Reason::CutOff { task, .. }
             | Reason::Runs { task, .. }

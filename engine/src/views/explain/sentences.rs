@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use annals_tasks_sdk::duration::format_duration;
 use annals_tasks_sdk::plan::JobEnd;
-use annals_tasks_sdk::{Progress, TaskId};
+use annals_tasks_sdk::{Progress, SignalName, TaskId};
 
 use super::reason::{Ahead, Cause, Gone, HeldKey, InLine, Line, Other, Reason, RunDeadline};
 use crate::job::{Failure, StopReason};
@@ -248,6 +248,11 @@ impl Reason {
                     (None, true) => f.write_str(", which is quiet"),
                     (None, false) => Ok(()),
                 }
+            }
+            Self::Awaits { task, signals, until } => {
+                let names: Vec<&str> = signals.iter().map(SignalName::as_str).collect();
+                write!(f, "task {task} waits for signal {}", names.join(" or "))?;
+                until.iter().try_for_each(|at| write!(f, ", and no longer than {at}"))
             }
             Self::WantsKind { task, kind } => {
                 write!(f, "task {task} waits for kind {kind}, which is not registered here")

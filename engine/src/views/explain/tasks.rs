@@ -5,7 +5,7 @@ use annals_tasks_sdk::TaskId;
 
 use super::make::{Dispatch, Queued, Seen, TASKS_EXPLAINED};
 use super::reason::{Ahead, Gone, InLine, Line, Reason};
-use crate::job::{Attempt, Job, Task, TaskNumber, TaskStatus, Waiting};
+use crate::job::{Attempt, Deadline, Job, Task, TaskNumber, TaskStatus, Waiting};
 use crate::runtime::GRACE;
 
 /// So many tasks are named that one waits for.
@@ -139,6 +139,14 @@ fn waits(seen: &Seen, number: TaskNumber, task: &Task) -> Option<Reason> {
             let child = task.open_child()?;
             let (stop, quiet) = (child.stop(), child.is_quiet());
             Some(Reason::Child { task: id, child: child.job, stop, quiet })
+        }
+        Waiting::Signal { timeout } => {
+            let until = match timeout {
+                Some(Deadline::At(until)) => Some(Ahead::until(until, seen.now)),
+                // It stands still, and then the job tells why it is held.
+                Some(Deadline::Left(_)) | None => None,
+            };
+            Some(Reason::Awaits { task: id, signals: task.awaits().to_vec(), until })
         }
         Waiting::Kind => Some(Reason::WantsKind { task: id, kind: task.spec.kind.to_string() }),
     }

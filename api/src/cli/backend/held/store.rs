@@ -118,7 +118,8 @@ impl Held {
         asked: &Asked,
     ) -> Result<Answered, CliError> {
         let purges = matches!(verb, Verb::Purge);
-        let answer = self.0.job(job).command(verb.into(), ask(asked)).await?;
+        let ask = Ask { key: verb.key(job), ..ask(asked) };
+        let answer = self.0.job(job).command(verb.into(), ask).await?;
         if purges {
             return purged(job, &answer, asked);
         }
