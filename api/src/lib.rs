@@ -36,6 +36,7 @@
 
 mod app;
 mod bulk;
+pub mod bundle;
 mod cli;
 mod client;
 pub mod dto;

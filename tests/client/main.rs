@@ -8,6 +8,7 @@ mod bulk;
 mod commands;
 mod deadline;
 mod explain;
+mod export;
 mod forks;
 mod places;
 mod restart;

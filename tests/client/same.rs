@@ -35,6 +35,7 @@ fn store() -> (Place, Vec<Vec<String>>) {
         ask(&["show", &id[..30]]);
         ask(&["events", &id]);
         ask(&["events", &id, "--after", "2"]);
+        past(&id, &mut ask);
         if code < 4 {
             // One that is paused may go on.
             ask(&["events", &id, "--follow"]);
@@ -73,13 +74,31 @@ fn store() -> (Place, Vec<Vec<String>>) {
     (place, asked)
 }
 
+/// What is asked of the past of a job.
+fn past(id: &str, ask: &mut impl FnMut(&[&str])) {
+    for when in [
+        ["--at", "3"],
+        ["--at", "99"],
+        ["--at-time", "2001-01-01T00:00:00Z"],
+        ["--at-time", "noon"],
+    ] {
+        ask(&[&["show", id], &when[..]].concat());
+    }
+    ask(&["replay", id]);
+    ask(&["replay", id, "--after", "3"]);
+    ask(&["verify", id]);
+    for with in [&["2", "5"][..], &["2"], &["2", "99"], &[id], &[id, "2"]] {
+        ask(&[&["diff", id], with].concat());
+    }
+}
+
 /// A job that was purged, jobs that never were, and what is asked of them.
 fn gone(place: &Place, ask: &mut impl FnMut(&[&str])) {
     place.write("gone.yaml", "name: gone\ntasks: [{id: a, kind: noop}]\n");
     place.annals(&["run", "gone.yaml"]).expect(0);
     let gone = place.newest_id();
     place.annals(&["purge", &gone, "--reason", "asked for"]).expect(0);
-    for verb in ["show", "events", "explain", "watch", "execute", "purge"] {
+    for verb in ["show", "events", "replay", "verify", "explain", "watch", "execute", "purge"] {
         ask(&[verb, &gone]);
     }
     ask(&["purge", &gone, "--dry-run"]);

@@ -8,10 +8,15 @@ use annals_tasks_sdk::duration::parse_duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::bulk::BulkArgs;
+use super::bundle::ExportArgs;
 use super::edit_args::{EditArgs, InsertArgs, MoveArgs, RetryArgs};
+use super::events::EventsArgs;
 use super::flags::{EngineFlags, ServerFlags};
 use super::fork::ForkArgs;
+use super::past::{DiffArgs, ReplayArgs};
+use super::show::ShowArgs;
 use super::signal::SignalArgs;
+use super::verify::VerifyArgs;
 use crate::list::{BadFilter, Filter};
 
 /// A durable workflow engine whose event log is the truth.
@@ -25,7 +30,7 @@ pub(super) struct Cli {
     #[arg(long, global = true, env = "ANNALS_DATA", value_name = "DIR")]
     pub(super) data: Option<PathBuf>,
     /// A server to ask in place of a store, such as `http://127.0.0.1:7117`; a store that is served
-    /// names its server itself. Not for run, serve, validate and verify.
+    /// names its server itself. Not for run, serve, validate and a verify of the whole.
     #[arg(long, global = true, env = "ANNALS_SERVER", value_name = "URL")]
     pub(super) server: Option<String>,
     /// How long a server that is away or not ready is asked again. What only reads does not wait
@@ -78,8 +83,8 @@ pub(super) enum Command {
     Validate(ValidateArgs),
     /// List jobs, the newest first.
     List(ListArgs),
-    /// Show a job with its tasks, and why it does not move.
-    Show(JobArgs),
+    /// Show a job with its tasks, and why it does not move; or as it was.
+    Show(ShowArgs),
     /// Say why a job does not move, or what it is doing, and what to type to change that.
     Explain(JobArgs),
     /// Watch a job on a server to its end, also through restarts of the server.
@@ -91,6 +96,23 @@ pub(super) enum Command {
     Logs(LogsArgs),
     /// Print the history of a job.
     Events(EventsArgs),
+    /// Write a job into a file that stands alone: its events, values and step logs, and the hashes
+    /// that prove them.
+    ///
+    /// `annals verify --bundle FILE` checks such a file, and `annals replay --bundle FILE` replays
+    /// it with the code of today; neither needs a store.
+    Export(ExportArgs),
+    /// Print the history of a job step by step: what each event has changed.
+    ///
+    /// With --bundle that of an exported job; then it tells also what the code of today makes of it
+    /// that the build which exported it did not, and ends with exit code 1 if there is something.
+    Replay(ReplayArgs),
+    /// Print what is different between two states of a job, or between two jobs.
+    ///
+    /// `annals diff JOB 12 17` compares the job behind its events 12 and 17, `annals diff JOB 12`
+    /// behind event 12 and now, and `annals diff JOB1 JOB2` two jobs as they are now, but for their
+    /// ids and times.
+    Diff(DiffArgs),
     /// Release a pending job, or open a failed or cancelled one again.
     Execute(ExecuteArgs),
     /// End a job.
@@ -138,8 +160,8 @@ pub(super) enum Command {
     /// What is settled and does not run anew is copied with its output, so that the new job needs
     /// nothing of the other one, which stays as it is, whatever its status.
     Fork(ForkArgs),
-    /// Check the whole store: every hash, every chain, every value.
-    Verify,
+    /// Check the whole store, or one job: every hash, every chain, every value.
+    Verify(VerifyArgs),
     /// Print a completion script.
     Completions {
         /// For which shell.
@@ -152,7 +174,8 @@ impl Command {
     pub(super) fn only_reads(&self) -> bool {
         let looks = matches!(self, Self::List(_) | Self::Show(_) | Self::Watch(_));
         let tells = matches!(self, Self::Explain(_) | Self::Logs(_) | Self::Events(_));
-        looks || tells || matches!(self, Self::Validate(_) | Self::Verify)
+        let past = matches!(self, Self::Replay(_) | Self::Diff(_));
+        looks || tells || past || matches!(self, Self::Validate(_) | Self::Verify(_))
     }
 
     /// Its name, where it works on a store alone.
@@ -161,7 +184,7 @@ impl Command {
             Self::Run(_) => Some("run"),
             Self::Serve(_) => Some("serve"),
             Self::Validate(_) => Some("validate"),
-            Self::Verify => Some("verify"),
+            Self::Verify(args) if args.job.is_none() && args.bundle.is_none() => Some("verify"),
             _ => None,
         }
     }
@@ -337,19 +360,6 @@ pub(super) struct LogsArgs {
 pub(super) enum StreamName {
     Stdout,
     Stderr,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct EventsArgs {
-    /// The job.
-    pub(super) job: String,
-    /// Only events with a greater number.
-    #[arg(long, default_value_t = 0, value_name = "SEQ")]
-    pub(super) after: u64,
-    /// Go on while there are more, until the job has ended; also through restarts of the server.
-    /// In a store that no server holds nothing happens, so that what is there is all.
-    #[arg(long)]
-    pub(super) follow: bool,
 }
 
 /// What all commands on jobs take.

@@ -1,7 +1,8 @@
 //! `annals events`.
 
+use clap::Args;
+
 use super::Session;
-use super::args::EventsArgs;
 use super::backend::{Backend, Said, Until};
 use super::error::{CliError, Exit};
 use super::output::note;
@@ -11,6 +12,19 @@ use crate::json::{Level, level};
 
 /// So many characters of an event's data are read at a glance.
 const DATA_SHOWN: usize = 160;
+
+#[derive(Debug, Args)]
+pub(super) struct EventsArgs {
+    /// The job.
+    pub(super) job: String,
+    /// Only events with a greater number.
+    #[arg(long, default_value_t = 0, value_name = "SEQ")]
+    pub(super) after: u64,
+    /// Go on while there are more, until the job has ended; also through restarts of the server.
+    /// In a store that no server holds nothing happens, so that what is there is all.
+    #[arg(long)]
+    pub(super) follow: bool,
+}
 
 pub(super) async fn events(args: &EventsArgs, mut session: Session) -> Result<Exit, CliError> {
     let backend = Backend::open(&session).await?;
@@ -31,7 +45,7 @@ pub(super) async fn events(args: &EventsArgs, mut session: Session) -> Result<Ex
     Ok(Exit::Done)
 }
 
-fn line(event: &Event, json: &str) -> String {
+pub(super) fn line(event: &Event, json: &str) -> String {
     // The data as it stands in the JSON.
     let data = match level(json) {
         Ok(Level::Object(members)) => {

@@ -27,7 +27,7 @@ pub(super) async fn logs(args: &LogsArgs, mut session: Session) -> Result<Exit, 
 
 /// The job where the log of a task is that a fork has taken from there.
 async fn origin(backend: &Backend, job: JobId, args: &LogsArgs) -> Result<Option<JobId>, CliError> {
-    let job: Job = view::parse(&backend.snapshot(job).await?)?;
+    let job: Job = view::parse(&backend.snapshot(job, None).await?)?;
     let is_copy = job.task(args.task.as_str()).is_some_and(|task| {
         let is_open = matches!(
             task.status,

@@ -8,6 +8,7 @@
 mod args;
 mod backend;
 mod bulk;
+mod bundle;
 mod commands;
 mod diagnostics;
 mod edit_args;
@@ -21,6 +22,7 @@ mod list;
 mod live;
 mod logs;
 mod output;
+mod past;
 mod place;
 mod purge;
 mod run;
@@ -187,7 +189,10 @@ async fn dispatch(command: Command, session: Session) -> Result<Exit, CliError> 
         Command::Explain(args) => why::why(&args, session).await,
         Command::Logs(args) => logs::logs(&args, session).await,
         Command::Events(args) => events::events(&args, session).await,
-        Command::Verify => verify::verify(session).await,
+        Command::Export(args) => bundle::export(&args, session).await,
+        Command::Replay(args) => past::replay(&args, session).await,
+        Command::Diff(args) => past::diff(&args, session).await,
+        Command::Verify(args) => verify::verify(&args, session).await,
         Command::Execute(args) => commands::execute(args, session).await,
         Command::Cancel(args) => commands::cancel(args, session).await,
         Command::Purge(args) => purge::purge(args, session).await,

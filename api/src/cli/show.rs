@@ -1,10 +1,11 @@
 //! `annals show`: a job as people read it.
 
 use annals_engine::job::{AttemptOutcome, JobStatus, TaskStatus};
+use clap::Args;
 
-use super::args::JobArgs;
 use super::backend::Backend;
 use super::error::{CliError, Exit};
+use super::past::WhenArgs;
 use super::place::Place;
 use super::text::{self, date, duration, job_status, plain};
 use super::view::{self, Attempt, Job, Task};
@@ -14,12 +15,26 @@ use crate::json::{compact, outline};
 /// So many names of recorded steps are read at a glance.
 const STEPS_SHOWN: usize = 8;
 
-pub(super) async fn show(args: &JobArgs, mut session: Session) -> Result<Exit, CliError> {
+#[derive(Debug, Args)]
+pub(super) struct ShowArgs {
+    /// The job.
+    pub(super) job: String,
+    #[command(flatten)]
+    pub(super) when: WhenArgs,
+}
+
+pub(super) async fn show(args: &ShowArgs, mut session: Session) -> Result<Exit, CliError> {
     let backend = Backend::open(&session).await?;
     let id = backend.find(&args.job).await?;
-    let json = backend.snapshot(id).await?;
+    let moment = args.when.moment();
+    let json = backend.snapshot(id, moment).await?;
     if session.json {
         session.out.line(json);
+    } else if moment.is_some() {
+        let job: Job = view::parse(&json)?;
+        session.out.lines(header(&job));
+        session.out.line("");
+        session.out.lines(job.tasks.iter().flat_map(|task| lines_of(&job, task, &session.place)));
     } else {
         let job: Job = view::parse(&json)?;
         session.out.lines(header(&job));

@@ -1,11 +1,18 @@
 //! `annals verify`: the audit of a store.
 
+use std::path::PathBuf;
+
 use annals_engine::log::{self, EventLog, LogError, Options, RedbLog, Verified};
-use serde::Serialize;
+use annals_tasks_sdk::JobId;
+use clap::Args;
+use serde::{Deserialize, Serialize};
 
 use super::Session;
+use super::backend::Backend;
+use super::bundle;
 use super::error::{CliError, Exit};
 use super::text::plain;
+use super::view;
 
 #[derive(Serialize)]
 struct Report {
@@ -20,8 +27,23 @@ struct Report {
     damage: Vec<String>,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct VerifyArgs {
+    /// One job alone, also on a server; else the whole store, which no server may hold.
+    pub(super) job: Option<String>,
+    /// A file that `annals export` has made.
+    #[arg(long, value_name = "FILE", conflicts_with = "job")]
+    pub(super) bundle: Option<PathBuf>,
+}
+
 /// Only the log is opened: an audit neither recovers jobs nor appends to them.
-pub(super) async fn verify(mut session: Session) -> Result<Exit, CliError> {
+pub(super) async fn verify(args: &VerifyArgs, mut session: Session) -> Result<Exit, CliError> {
+    if let Some(file) = &args.bundle {
+        return bundle::verify(file, session);
+    }
+    if let Some(job) = &args.job {
+        return verify_job(job, session).await;
+    }
     let dir = session.place.store()?.to_owned();
     let audit = tokio::task::spawn_blocking(move || {
         let log = RedbLog::open(&dir, &Options { create: false, ..Options::default() })?;
@@ -40,6 +62,65 @@ pub(super) async fn verify(mut session: Session) -> Result<Exit, CliError> {
         session.out.lines(report.lines().iter().map(|line| plain(line)));
     }
     Ok(if report.sound { Exit::Done } else { Exit::Failed })
+}
+
+/// What the audit of a job found.
+#[derive(Deserialize)]
+struct OfJob {
+    job_id: JobId,
+    sound: bool,
+    events: u64,
+    #[serde(default)]
+    unknown_events: u64,
+    values: u64,
+    head_seq: u64,
+    head_hash: String,
+    #[serde(default)]
+    damage: Vec<Fault>,
+}
+
+#[derive(Deserialize)]
+struct Fault {
+    from: Option<u64>,
+    detail: String,
+}
+
+async fn verify_job(job: &str, mut session: Session) -> Result<Exit, CliError> {
+    let backend = Backend::open(&session).await?;
+    let json = backend.verify(job).await?;
+    let found: OfJob = view::parse(&json)?;
+    if session.json {
+        session.out.line(json);
+    } else {
+        session.out.lines(found.lines().iter().map(|line| plain(line)));
+    }
+    backend.close().await?;
+    Ok(if found.sound { Exit::Done } else { Exit::Failed })
+}
+
+impl OfJob {
+    fn lines(&self) -> Vec<String> {
+        let told = |fault: &Fault| match fault.from {
+            Some(position) => format!("position {position}: {}", fault.detail),
+            None => fault.detail.clone(),
+        };
+        let mut lines: Vec<String> = self.damage.iter().map(told).collect();
+        let Self { job_id, events, values, head_seq, head_hash, .. } = self;
+        lines.push(if self.sound {
+            format!(
+                "sound: job {job_id}, {events} events, {values} values; the hash of event \
+                 {head_seq} is {head_hash}"
+            )
+        } else {
+            format!("DAMAGED: job {job_id}")
+        });
+        if self.unknown_events > 0 {
+            let count = self.unknown_events;
+            lines
+                .push(format!("{count} events were written by a newer build, which can read them"));
+        }
+        lines
+    }
 }
 
 impl Report {

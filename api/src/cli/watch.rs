@@ -23,7 +23,7 @@ const GLANCE: Duration = Duration::from_millis(500);
 pub(super) async fn watch(args: &JobArgs, mut session: Session) -> Result<Exit, CliError> {
     let backend = Backend::open(&session).await?;
     let id = backend.find(&args.job).await?;
-    let job: Job = view::parse(&backend.snapshot(id).await?)?;
+    let job: Job = view::parse(&backend.snapshot(id, None).await?)?;
     match &backend {
         Backend::Held(_) => {
             let exit = look(&backend, &job, &mut session).await;
@@ -59,7 +59,7 @@ async fn look(backend: &Backend, job: &Job, session: &mut Session) -> Result<Exi
     }
     show.clear();
     drop(events);
-    let exit = end(job, &backend.snapshot(job.id).await?, None, session);
+    let exit = end(job, &backend.snapshot(job.id, None).await?, None, session);
     if matches!(job.status, JobStatus::Pending | JobStatus::Running) {
         let go_on = session.place.go_on(job.id, job.status);
         let detail = format!(

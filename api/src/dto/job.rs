@@ -167,6 +167,12 @@ fn fraction(progress: annals_tasks_sdk::Progress) -> Option<f64> {
 impl<'a> Job<'a> {
     /// A job, with how far its live attempts are.
     pub fn of(job: &'a job::Job, live: &Live<'a>) -> Self {
+        let tasks = job.tasks().map(|(number, task)| Task::of(job, number, task, live)).collect();
+        Self { tasks, ..Self::without_tasks(job, live) }
+    }
+
+    /// The same, but for its tasks.
+    pub(super) fn without_tasks(job: &'a job::Job, live: &Live<'a>) -> Self {
         let header = job.header();
         let completed = job.status() == job::JobStatus::Completed;
         Self {
@@ -193,7 +199,7 @@ impl<'a> Job<'a> {
             forked_from: job.forked_from().map(Into::into),
             parent: job.parent().map(Into::into),
             kept_signals: kept_signals(job),
-            tasks: job.tasks().map(|(number, task)| Task::of(job, number, task, live)).collect(),
+            tasks: Vec::new(),
         }
     }
 

@@ -4,7 +4,9 @@
 //! `snake_case`, what has no value is left out, times are RFC 3339 in UTC with milliseconds, and
 //! payloads stand as they were sent, digit by digit. Nothing here reads JSON.
 
+mod audit;
 mod bulk;
+mod change;
 mod dry_run;
 mod event;
 mod explain;
@@ -25,9 +27,12 @@ use utoipa::ToSchema;
 use annals_engine::job::{Failure, LogSize};
 use annals_tasks_sdk::Exit;
 
+pub use audit::Audit;
 pub use bulk::{Bulk, BulkRefusal};
+pub use change::{Change, Replay, ReplayedEvent};
 pub use dry_run::DryRun;
 pub use event::Event;
+pub(crate) use event::hex;
 pub use explain::{Because, Body, Explanation, HeldKey, Suggestion};
 pub use job::{Job, JobProgress, Live, Progress, live};
 pub use list::{EventList, JobList, Listed, LogDamage};

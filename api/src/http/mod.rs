@@ -34,6 +34,7 @@ mod edge;
 mod edits;
 mod etag;
 mod events;
+mod export;
 mod extract;
 mod fields;
 mod forks;
@@ -97,6 +98,7 @@ fn api() -> OpenApiRouter<AppState> {
         .merge(forks::routes())
         .merge(list::routes())
         .merge(events::routes())
+        .merge(export::routes())
         .merge(logs::routes())
         .merge(kinds::routes())
         .merge(openapi::routes())

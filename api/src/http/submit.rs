@@ -1,6 +1,5 @@
 //! Submitting a job.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use annals_engine::job::{self, Context, LossRule, Recorded, Submitted, begin};
@@ -127,5 +126,5 @@ pub(crate) fn preview(
     // What was checked begins a job.
     let begun = begin(JobId::from_u128(0), events, &context);
     let (job, events) = begun.map_err(|bad| Problem::new(Code::INTERNAL, bad.to_string()))?;
-    Ok((events, Snapshot { job: Arc::new(job), live: BTreeMap::new(), lack: None }))
+    Ok((events, Snapshot::of(Arc::new(job))))
 }

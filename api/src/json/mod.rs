@@ -1,6 +1,7 @@
 //! JSON as text: looked into, changed in one place and laid out for people, while everything
 //! else, the digits of numbers above all, stays as it was sent.
 
+mod changes;
 mod outline;
 
 use std::borrow::Cow;
@@ -10,6 +11,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+pub(crate) use changes::{Change, changes};
 pub use outline::outline;
 
 /// One level of a JSON value: its parts are still text.

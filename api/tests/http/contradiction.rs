@@ -69,6 +69,10 @@ impl LogReader for Reader {
         Ok(row)
     }
 
+    fn bytes(&self, position: Position) -> Result<Option<Vec<u8>>, LogError> {
+        self.reader.bytes(position)
+    }
+
     fn rows(&self, from: Position, limit: usize) -> Result<Vec<ReadRow>, LogError> {
         self.reader.rows(from, limit)
     }

@@ -100,6 +100,7 @@ impl Job {
             declined: Sorted::default(),
             by_kind: Vec::new(),
             live: Sorted::default(),
+            stopping: 0,
             timed: Sorted::default(),
             kindless: Sorted::default(),
             children: Sorted::default(),

@@ -5,7 +5,7 @@ use annals_tasks_sdk::Timestamp;
 
 use super::command::LossRule;
 use super::event::TaskNumber;
-use super::state::{Job, StopReason, number};
+use super::state::{Job, StopReason, Task, number};
 use super::waiting::Waiting;
 
 /// What the runtime must do.
@@ -42,21 +42,44 @@ pub enum Effect {
     },
 }
 
+impl Effect {
+    fn is_stop(&self) -> bool {
+        matches!(self, Self::Stop { .. })
+    }
+}
+
 impl Job {
     /// What must be done for this job at `now`.
     pub fn effects(&self, now: Timestamp, rule: LossRule) -> impl Iterator<Item = Effect> {
         let live = self.live.iter().flat_map(|&at| self.live_effects(at));
+        debug_assert_eq!(self.stopping(), live.clone().filter(Effect::is_stop).count());
         let open = self.starts_tasks(now);
         let wants = self.wanted(now).take_while(move |_| open).map(move |at| Effect::Want {
             task: number(at),
             suspect: self.is_suspect(number(at), rule),
         });
+        let wake = self.wake(now).map(|at| Effect::Wake { at });
+        live.chain(wake).chain(wants)
+    }
+
+    /// When the job has something to do next, which may have passed.
+    pub(crate) fn wake(&self, now: Timestamp) -> Option<Timestamp> {
         // By the time of its events the deadline may have passed while the clock, which was set
         // back, is before it.
         let late = self.is_overdue(now);
         let deadline = self.deadline_at().map(|at| if late { at.min(now) } else { at });
-        let wake = self.next_move(now).into_iter().chain(deadline).min();
-        live.chain(wake.map(|at| Effect::Wake { at })).chain(wants)
+        self.next_move(now).into_iter().chain(deadline).min()
+    }
+
+    /// Whether this attempt of a task is alive and is to end.
+    pub(crate) fn is_to_end(&self, task: TaskNumber, attempt: u32) -> bool {
+        let live = self.task(task).and_then(Task::live_attempt);
+        live.is_some_and(|live| live.number == attempt && live.stop.is_some())
+    }
+
+    /// How many live attempts are to end.
+    pub(crate) fn stopping(&self) -> usize {
+        self.stopping as usize
     }
 
     /// Whether tasks may start at `now`.
@@ -64,7 +87,7 @@ impl Job {
         self.dispatches() && !self.is_overdue(now)
     }
 
-    fn live_effects(&self, at: u32) -> impl Iterator<Item = Effect> {
+    fn live_effects(&self, at: u32) -> impl Iterator<Item = Effect> + Clone {
         let task = number(at);
         let attempt = self.tasks[at as usize].live_attempt();
         let run = attempt.map(|live| Effect::Run { task, attempt: live.number });

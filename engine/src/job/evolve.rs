@@ -175,13 +175,7 @@ impl Job {
             }
             Event::TaskMoved { task, after } => self.task_moved(*task, *after),
             Event::TaskEdited { task, spec, reset } => self.task_edited(*task, spec, *reset),
-            Event::SkipRequested { task, output } => {
-                self.bytes += size::of_payload(output.as_ref());
-                self.on(*task, |task| {
-                    task.skip = Some(Box::new(output.clone()));
-                    task.tell_to_stop(StopReason::Skip);
-                });
-            }
+            Event::SkipRequested { task, output } => self.skip_requested(*task, output.as_ref()),
             Event::CheckpointSaved { task, attempt, value } => self.on(*task, |task| {
                 let saved = Checkpoint { attempt: *attempt, value: *value };
                 task.checkpoint = Some(Box::new(saved));
@@ -199,6 +193,16 @@ impl Job {
         }
     }
 
+    fn skip_requested(&mut self, task: TaskNumber, output: Option<&Payload>) {
+        self.bytes += size::of_payload(output);
+        let mut told = false;
+        self.on(task, |task| {
+            task.skip = Some(Box::new(output.cloned()));
+            told = task.tell_to_stop(StopReason::Skip);
+        });
+        self.stopping += u32::from(told);
+    }
+
     fn step_recorded(&mut self, task: TaskNumber, attempt: u32, name: &str, value: ValueDigest) {
         let step = RecordedStep { name: name.into(), seq: self.seq, attempt, value };
         let mut bytes = 0;
@@ -208,7 +212,7 @@ impl Job {
 
     pub(super) fn tell_all_to_stop(&mut self, reason: StopReason) {
         for &at in &self.live {
-            self.tasks[at as usize].tell_to_stop(reason);
+            self.stopping += u32::from(self.tasks[at as usize].tell_to_stop(reason));
         }
         self.stop_children(reason);
     }
@@ -335,6 +339,7 @@ impl Job {
         let at = index(task)?;
         self.live.remove(&at);
         let attempt = self.tasks.get_mut(at as usize)?.attempts.last_mut()?;
+        self.stopping -= u32::from(attempt.outcome.is_none() && attempt.stop.is_some());
         attempt.outcome = Some(outcome);
         attempt.finished = Some(self.time);
         Some(attempt)
@@ -471,14 +476,16 @@ impl Task {
         self.budget_from = count(self.attempts.len());
     }
 
-    fn tell_to_stop(&mut self, reason: StopReason) {
+    /// Gives whether nobody had told its live attempt before.
+    fn tell_to_stop(&mut self, reason: StopReason) -> bool {
         self.stop_child(reason);
-        if let Some(attempt) = self.attempts.last_mut().filter(|at| at.outcome.is_none()) {
-            // What ends the job takes over from a pause; anything else came first and stands.
-            let ends = !matches!(reason, StopReason::Pause | StopReason::Skip);
-            if attempt.stop.is_none() || ends {
-                attempt.stop = Some(reason);
-            }
+        let live = self.attempts.last_mut().filter(|attempt| attempt.outcome.is_none());
+        let Some(attempt) = live else { return false };
+        let is_first = attempt.stop.is_none();
+        // What ends the job takes over from a pause; anything else came first and stands.
+        if is_first || !matches!(reason, StopReason::Pause | StopReason::Skip) {
+            attempt.stop = Some(reason);
         }
+        is_first
     }
 }

@@ -69,6 +69,8 @@ pub struct Job {
     pub(super) by_kind: Vec<OfKind>,
     /// Tasks with a live attempt.
     pub(super) live: Sorted<u32>,
+    /// How many of those attempts are to end.
+    pub(super) stopping: u32,
     /// Tasks that wait for a time.
     pub(super) timed: Sorted<(Timestamp, u32)>,
     /// Tasks that wait for their kind.

@@ -188,6 +188,10 @@ impl LogReader for MemoryDisk {
         Ok(Some(decode(*first, bytes)?).filter(|row| row.end() > position))
     }
 
+    fn bytes(&self, position: Position) -> Result<Option<Vec<u8>>, LogError> {
+        Ok(self.state().rows.get(&position).map(|(_, bytes)| bytes.clone()))
+    }
+
     fn link(&self, position: Position) -> Result<Option<Link>, LogError> {
         let state = self.state();
         let Some((_, bytes)) = state.rows.get(&position) else { return Ok(None) };

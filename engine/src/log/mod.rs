@@ -38,7 +38,7 @@ pub use key::{Hour, KeyRow};
 pub use memory::{Fault, MemoryDisk, MemoryLog};
 pub use redb::{Access, Disk, DiskFile, Hold, Notice, Options, RedbLog};
 pub use row::{Head, JobRow, Link, Position, ReadRow, Row, UnknownEvent, ValueKey, ViewsUpdate};
-pub use verify::{Verified, verify};
+pub use verify::{Verified, verify, verify_job};
 pub use viewer::Viewer;
 pub use waypoints::Waypoints;
 pub use writer::{Committer, Done, Durable, Stopped, Ticket, Worked, Writer, WriterStats};
@@ -98,6 +98,8 @@ pub trait LogReader: Send + Sync {
     }
     /// The row that holds the event at `position`.
     fn row(&self, position: Position) -> Result<Option<ReadRow>, LogError>;
+    /// The bytes of the row that begins at `position`, as they were appended; they may be damaged.
+    fn bytes(&self, position: Position) -> Result<Option<Vec<u8>>, LogError>;
     /// The link of the row that begins at `position`. A store that can look at a header alone
     /// does so.
     fn link(&self, position: Position) -> Result<Option<Link>, LogError> {

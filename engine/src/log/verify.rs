@@ -4,11 +4,19 @@ use std::collections::HashMap;
 
 use annals_tasks_sdk::JobId;
 
-use super::{Damage, Head, JobRow, LogError, LogReader, Position, ReadRow, ValueKey};
+use super::{
+    Damage, Head, JobRow, LogError, LogReader, PageLimit, Position, ReadRow, ValueKey, Waypoints,
+    history_page,
+};
 use crate::job::{Event, Recorded, ValueDigest};
 
 /// Rows that are held in memory at a time.
 const PAGE: usize = 256;
+
+/// How much of a job's history is held in memory at a time: so many events...
+const JOB_PAGE: usize = 4_096;
+/// ...and about so many bytes.
+const JOB_PAGE_BYTES: usize = 4 << 20;
 
 /// How many faults are listed; a log with more is no better for the rest of them.
 const DAMAGE_MAX: usize = 1_000;
@@ -50,6 +58,32 @@ pub fn verify(reader: &dyn LogReader) -> Result<Verified, LogError> {
     Ok(audit.found)
 }
 
+/// Reads the history of one job from its first event up to the row `head`, and checks its hashes,
+/// its chain and its values. Gives where it ends as well.
+///
+/// Damage is listed, not an error. Where there is some the whole log is looked through, because
+/// only that finds the first event that is bad: there is no other way to a job's rows but back from
+/// its head.
+pub fn verify_job(
+    reader: &dyn LogReader,
+    waypoints: &Waypoints,
+    (job, head): (JobId, Position),
+) -> Result<(Head, Verified), LogError> {
+    let mut audit = Audit::default();
+    if let Err(error) = audit.history(reader, waypoints, (job, head)) {
+        let LogError::Damaged(damage) = error else { return Err(error) };
+        audit.found.damage = verify(reader)?.damage;
+        audit.found.damage.retain(|found| found.job.is_none_or(|of| of == job));
+        if audit.found.damage.is_empty() {
+            audit.damaged(*damage);
+        }
+    } else {
+        audit.values(reader)?;
+    }
+    audit.found.jobs = 1;
+    Ok((audit.heads.get(&job).copied().unwrap_or_default(), audit.found))
+}
+
 #[derive(Default)]
 struct Audit {
     found: Verified,
@@ -88,6 +122,29 @@ impl Audit {
                     self.due = None;
                 }
                 Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The rows of one job.
+    fn history(
+        &mut self,
+        reader: &dyn LogReader,
+        waypoints: &Waypoints,
+        of: (JobId, Position),
+    ) -> Result<(), LogError> {
+        let limit = PageLimit { events: JOB_PAGE, bytes: JOB_PAGE_BYTES };
+        loop {
+            let after = self.heads.get(&of.0).map_or(0, |head| head.seq);
+            let rows = history_page(reader, waypoints, of, after, limit)?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            for row in &rows {
+                // Between them are rows of others.
+                self.due = None;
+                self.row(row);
+                self.steps(reader, row)?;
             }
         }
     }

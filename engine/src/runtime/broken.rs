@@ -90,7 +90,7 @@ impl Loop {
 
 /// Tells all attempts of a job to stop.
 pub(super) fn stop_all(executor: &Executor) {
-    for running in &executor.running {
+    for running in executor.running.iter() {
         running.own.cancel();
     }
 }

@@ -311,7 +311,7 @@ impl Hands {
         let ids: Vec<JobId> = each.entries.keys().copied().collect();
         let at_rest = |each: &Loop, id| {
             let job = shared.resting.peek(id)?;
-            Some(Seen::at_rest(Snapshot::at_rest(job), each.now, each.dispatch()))
+            Some(Seen::at_rest(Snapshot::of(job), each.now, each.dispatch()))
         };
         let seen = ids.into_iter().filter_map(|id| each.see(id).ok().or_else(|| at_rest(each, id)));
         seen.map(|seen| crate::views::explain(seen, None)).collect()

@@ -8,9 +8,10 @@ use annals_tasks_sdk::JobId;
 use super::act::{answer, answer_and_settle, answer_or_drop};
 use super::attempt::{GRACE, grace_of};
 use super::error::{CommandError, EngineError, JobError, SubmitError};
-use super::executor::{Entry, Executor, Running};
+use super::executor::{Entry, Executor};
 use super::keys::Claim;
 use super::laws::BrokenLaw;
+use super::lives::Running;
 use super::message::{Answer, Ask, Commanded, Reply, Shows, Snapshot};
 use super::turn::{Loop, THIS_TURN};
 use crate::job::{
@@ -224,7 +225,7 @@ impl Loop {
         let mut longest = Duration::ZERO;
         for entry in self.entries.values() {
             let Entry::Loaded(executor) = entry else { continue };
-            for running in &executor.running {
+            for running in executor.running.iter() {
                 running.own.tell_to_stop(self.now);
                 longest = longest.max(executor.job.task(running.task).map_or(GRACE, grace_of));
             }

@@ -8,14 +8,14 @@ use annals_tasks_sdk::{JobId, Timestamp};
 use super::act::{Action, Planned};
 use super::agenda::Agenda;
 use super::engine::Shared;
-use super::executor::{Entry, Executor, Held, Running, Touched};
+use super::executor::{Entry, Executor, Held, Touched};
 use super::ids::JobMap;
 use super::laws::BrokenLaw;
 use super::message::Message;
 use super::pool::{PoolId, SUSPECTS, Waiter};
 use super::turn::{Loop, THIS_TURN};
 use super::wants::Want;
-use crate::job::{Context, Effect, Origin, Report, StepError, TaskNumber};
+use crate::job::{Context, Origin, Report, StepError, TaskNumber};
 
 /// A loaded job, and what of its loop a turn uses for it.
 pub(super) struct Desk<'a> {
@@ -32,7 +32,6 @@ pub(super) struct Desk<'a> {
     pub(super) ready: &'a mut Vec<Planned>,
     pub(super) broken: &'a mut JobMap<String>,
     pub(super) live: &'a mut usize,
-    pub(super) effects: &'a mut Vec<Effect>,
     pub(super) wants: &'a mut Vec<Want>,
 }
 
@@ -54,7 +53,6 @@ impl Loop {
             ready: &mut self.ready,
             broken: &mut self.broken,
             live: &mut self.live,
-            effects: &mut self.effects,
             wants: &mut self.wants,
         })
     }
@@ -134,9 +132,7 @@ impl Desk<'_> {
 
     /// Takes in that an attempt is over: its slots are free.
     pub(super) fn attempt_is_over(&mut self, task: TaskNumber, attempt: u32) {
-        let is_it = |running: &Running| running.task == task && running.attempt == attempt;
-        if let Some(place) = self.executor.running.iter().position(is_it) {
-            let running = self.executor.running.swap_remove(place);
+        if let Some(running) = self.executor.running.remove(task, attempt) {
             *self.live -= 1;
             self.give_back(running.held);
         }

@@ -6,12 +6,13 @@ use annals_tasks_sdk::{Payload, TaskError, Timestamp};
 use super::act::Action;
 use super::attempt::Attempt;
 use super::desk::Desk;
-use super::executor::{Held, Running, Wanting};
+use super::executor::{Executor, Held, Wanting};
+use super::lives::Running;
 use super::pool::{SUSPECTS, Waiter};
 use super::registry::{Behaviour, KindId};
 use super::turn::Loop;
 use super::wants::{Search, Want};
-use crate::job::{Effect, Report, TaskNumber, Wait, Waiting};
+use crate::job::{Report, TaskNumber, Wait, Waiting};
 
 impl Loop {
     /// Brings about the effects of all jobs that the turn touched, and of those that are granted
@@ -67,25 +68,14 @@ impl Desk<'_> {
 
     /// Gives whether the job has changed by it.
     fn reconcile_once(&mut self) -> bool {
-        // The wants come last, and there may be thousands: they are looked for by kind.
-        let is_want = |effect: &Effect| matches!(effect, Effect::Want { .. });
-        let all = self.executor.job.effects(self.now, self.shared.settings.losses);
-        let mut effects = std::mem::take(self.effects);
-        effects.extend(all.take_while(|effect| !is_want(effect)));
-        let mut wake = None;
+        self.run_started();
+        self.order_stops();
         let mut changed = self.obey_parent();
-        for effect in effects.drain(..) {
-            match effect {
-                Effect::Run { task, attempt } => self.run(task, attempt),
-                Effect::Stop { task, attempt, .. } => self.order_stop(task, attempt),
-                Effect::Wake { at } if at <= self.now && self.dispatching => {
-                    changed |= self.report(Report::Tick) > 0;
-                }
-                Effect::Wake { at } => wake = Some(at),
-                Effect::Want { .. } => {}
-            }
+        let mut wake = self.executor.job.wake(self.now);
+        if wake.is_some_and(|at| at <= self.now && self.dispatching) {
+            changed |= self.report(Report::Tick) > 0;
+            wake = None;
         }
-        *self.effects = effects;
         // While nothing starts, what could start now has its time still to come: the job may be let
         // go of meanwhile, and is found by its time when tasks start again.
         let due = if self.dispatching { wake } else { self.executor.job.due() };
@@ -110,28 +100,36 @@ impl Desk<'_> {
         changed
     }
 
-    /// An attempt has been decided: it comes to life when its start is durable.
-    fn run(&mut self, task: TaskNumber, attempt: u32) {
-        // What was alive before the engine started is lost, and declared so first.
-        if self.executor.running(task).is_some() || !self.executor.recovered {
-            return;
+    /// Brings about that attempts are alive which have been decided. Their tasks stood in queues.
+    fn run_started(&mut self) {
+        let mut place = 0;
+        while let Some(&wanting) = self.executor.wanting.get(place) {
+            match self.started(wanting.task).filter(|_| self.executor.recovered) {
+                Some(attempt) => {
+                    self.executor.wanting.swap_remove(place);
+                    self.run(wanting, attempt);
+                }
+                None => place += 1,
+            }
         }
-        let is_it = |wanting: &Wanting| wanting.task == task;
-        let Some(place) = self.executor.wanting.iter().position(is_it) else { return };
-        let Wanting { held, kind, .. } = self.executor.wanting.swap_remove(place);
+    }
+
+    /// An attempt has been decided: it comes to life when its start is durable.
+    fn run(&mut self, wanting: Wanting, attempt: u32) {
+        let Wanting { task, held, kind, .. } = wanting;
         let own = Attempt::new(self.shared, self.home, self.executor, (task, attempt), kind);
         // Only tasks of kinds that run hold slots.
         let Some(own) = own else { return self.give_back(held) };
-        let (waiting, seq) = (Some(own.clone()), self.executor.job.seq());
-        let running = Running { task, attempt, held, own, waiting, seq, stop_ordered: false };
-        self.executor.running.push(running);
+        let running = Running::new((task, attempt), held, own, self.executor.job.seq());
+        self.executor.running.insert(running);
         *self.live += 1;
     }
 
-    fn order_stop(&mut self, task: TaskNumber, attempt: u32) {
-        let mut running = self.executor.running.iter_mut();
-        let running = running.find(|running| running.task == task);
-        if running.is_some_and(|running| !std::mem::replace(&mut running.stop_ordered, true)) {
+    /// Has attempts end whose end was decided.
+    fn order_stops(&mut self) {
+        let Executor { job, running, .. } = &mut *self.executor;
+        let is_to_end = |running: &Running| job.is_to_end(running.task, running.attempt);
+        for (task, attempt) in running.order_stops(job.stopping(), is_to_end) {
             self.after_events(Action::Stop { job: self.id, task, attempt });
         }
     }
@@ -184,7 +182,7 @@ impl Desk<'_> {
         }
         let may_start = self.dispatching && self.executor.holds_its_key();
         let changed = may_start && self.report(Report::Start { task }) > 0;
-        if self.is_started(task) {
+        if self.started(task).is_some() {
             return true;
         }
         // The job had other plans by now, or the task lacks an input.
@@ -193,10 +191,10 @@ impl Desk<'_> {
         changed
     }
 
-    /// Whether an attempt of the task has been decided that does not run yet.
-    fn is_started(&self, task: TaskNumber) -> bool {
-        let live = self.executor.job.task(task).and_then(|task| task.live_attempt());
-        live.is_some() && self.executor.running(task).is_none() && !self.is_broken()
+    /// The attempt of the task that has been decided and does not run yet.
+    fn started(&self, task: TaskNumber) -> Option<u32> {
+        let live = self.executor.job.task(task)?.live_attempt()?.number;
+        (self.executor.running(task).is_none() && !self.is_broken()).then_some(live)
     }
 
     /// A task of a kind that waits holds no slot. `begin` says for what it waits.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use annals_tasks_sdk::plan::PlanErrors;
-use annals_tasks_sdk::{BadName, JobId, PayloadError};
+use annals_tasks_sdk::{BadName, JobId, PayloadError, Timestamp};
 
 use super::keys::Reused;
 use super::laws::BrokenLaw;
@@ -56,6 +56,26 @@ pub enum JobError {
         job: JobId,
         /// What is known of it.
         tombstone: Arc<Tombstone>,
+    },
+    /// It has no event of this number.
+    #[error("job {job} has no event {seq}: it has events 1 to {last}")]
+    NoSuchEvent {
+        /// The job.
+        job: JobId,
+        /// The number that was asked for.
+        seq: u64,
+        /// The number of its last event.
+        last: u64,
+    },
+    /// It was not there yet at this time.
+    #[error("job {job} was not there yet at that time")]
+    NotYet {
+        /// The job.
+        job: JobId,
+        /// The time that was asked for.
+        time: Timestamp,
+        /// When it was submitted.
+        created: Timestamp,
     },
     /// Its history cannot be followed; other jobs are not concerned.
     #[error("job {job} cannot be run: {why}")]

@@ -11,6 +11,7 @@ use super::exclusives::Turn;
 use super::family::{self, Family};
 use super::ids::JobMap;
 use super::laws::{BrokenLaw, Written};
+use super::lives::{Lives, Running};
 use super::message::Snapshot;
 use super::pool::{Place, PoolId};
 use super::purges::Files;
@@ -40,7 +41,7 @@ pub(super) struct Executor {
     /// The job's seq that is durable.
     pub(super) durable_seq: u64,
     /// Attempts that are alive, or are about to be when their start is durable.
-    pub(super) running: Vec<Running>,
+    pub(super) running: Lives,
     /// Tasks that wait for a slot, and the one they hold already.
     pub(super) wanting: Vec<Wanting>,
     /// The outputs that attempts may ask for, once one that does has started.
@@ -72,27 +73,6 @@ pub(super) enum Touched {
     Yes,
     /// It was reconciled at once, and has not changed since.
     Reconciled,
-}
-
-/// A live attempt.
-pub(super) struct Running {
-    pub(super) task: TaskNumber,
-    pub(super) attempt: u32,
-    pub(super) held: Held,
-    pub(super) own: Attempt,
-    /// The same, to be run when its start is durable.
-    pub(super) waiting: Option<Attempt>,
-    /// The seq of the job with which its start is durable.
-    pub(super) seq: u64,
-    /// Whether a stop has been decided; it is carried out when that is durable.
-    pub(super) stop_ordered: bool,
-}
-
-impl Running {
-    /// Whether it has come to life.
-    pub(super) fn is_spawned(&self) -> bool {
-        self.waiting.is_none()
-    }
 }
 
 /// The slots that an attempt holds.
@@ -130,7 +110,7 @@ impl Executor {
             draft: None,
             values: Vec::new(),
             ticket: Ticket::default(),
-            running: Vec::new(),
+            running: Lives::default(),
             wanting: Vec::new(),
             outputs: None,
             unshown: VecDeque::new(),
@@ -291,9 +271,7 @@ impl Executor {
 
     /// Takes the attempts whose start is durable by now and that have not come to life yet.
     pub(super) fn take_durable(&mut self) -> impl Iterator<Item = Attempt> {
-        let durable = self.durable_seq;
-        let of = move |running: &mut Running| running.waiting.take_if(|_| running.seq <= durable);
-        self.running.iter_mut().filter_map(of)
+        self.running.take_durable(self.durable_seq)
     }
 
     /// The outputs, for an attempt that may ask for them when its start is durable.
@@ -310,7 +288,7 @@ impl Executor {
     }
 
     pub(super) fn running(&self, task: TaskNumber) -> Option<&Running> {
-        self.running.iter().find(|running| running.task == task)
+        self.running.get(task)
     }
 
     /// Whether no other job may run now for the sake of an exclusive key. Most jobs have none.

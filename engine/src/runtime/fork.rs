@@ -1,6 +1,5 @@
 //! Forks: a job that goes on from what another one has done, and stands alone.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use annals_tasks_sdk::plan::TaskSpec;
@@ -13,18 +12,15 @@ use super::executor::Executor;
 use super::handle::{JobHandle, weight, weight_of_origin};
 use super::keys::Claimed;
 use super::message::{Ask, Shows, Snapshot};
+use super::past::Moment;
 use super::submit::Accepted;
 use crate::job::{
     self, Command, Context, Event, ForkFrom, Job, Recorded, Rejection, begin, kind_is_closed,
     no_such_event,
 };
-use crate::log::PageLimit;
 
 /// How many bytes of outputs and inputs a fork may begin with, where nothing else is said.
 pub(super) const FORK_BYTES: usize = 64 << 20;
-
-/// What is read of a history at a time.
-const PAGE: PageLimit = PageLimit { events: 4_096, bytes: 4 << 20 };
 
 /// What a fork is to be.
 #[derive(Debug, Clone)]
@@ -90,7 +86,10 @@ impl JobHandle {
         }
         let origin = match fork.from {
             ForkFrom::Task(_) => now,
-            ForkFrom::Seq(seq) => self.at(now, seq).await?,
+            ForkFrom::Seq(seq) if seq == 0 || seq > now.seq() => {
+                return Err(CommandError::from(no_such_event(&now, seq)).into());
+            }
+            ForkFrom::Seq(seq) => self.at(Moment::Seq(seq)).await?,
         };
         let cx = Context {
             origin: ask.origin,
@@ -126,39 +125,6 @@ impl JobHandle {
         };
         Ok(Forked::Accepted(Accepted { job, snapshot, replayed: false }))
     }
-
-    /// The job as it was at one of its events; `now` is as it is.
-    async fn at(&self, now: Arc<Job>, seq: u64) -> Result<Arc<Job>, ForkError> {
-        if seq == now.seq() {
-            return Ok(now);
-        }
-        if seq == 0 || seq > now.seq() {
-            return Err(CommandError::from(no_such_event(&now, seq)).into());
-        }
-        let unreadable = |why: String| JobError::Unreadable { job: self.id(), why };
-        let mut then: Option<Job> = None;
-        loop {
-            let after = then.as_ref().map_or(0, Job::seq);
-            let page = self.page(after, PAGE).await?;
-            if page.is_empty() {
-                return Err(unreadable(format!("event {} cannot be read", after + 1)).into());
-            }
-            for logged in page {
-                let event = &logged.recorded;
-                let taken = match &mut then {
-                    None => Job::begin(self.id(), event).map(|job| then = Some(job)),
-                    Some(job) => job.evolve(event),
-                };
-                taken.map_err(|illegal| unreadable(illegal.to_string()))?;
-                if event.seq == seq {
-                    break;
-                }
-            }
-            if let Some(job) = then.take_if(|job| job.seq() == seq) {
-                return Ok(Arc::new(job));
-            }
-        }
-    }
 }
 
 impl Shared {
@@ -191,7 +157,7 @@ impl Shared {
             job: origin.id(),
             why: illegal.to_string(),
         })?;
-        let snapshot = Snapshot { job: Arc::new(job), live: BTreeMap::new(), lack: None };
+        let snapshot = Snapshot::of(Arc::new(job));
         Ok(Forked::Rehearsed { events, snapshot })
     }
 }

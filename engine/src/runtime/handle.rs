@@ -51,7 +51,7 @@ impl JobHandle {
     /// The job as its durable events have made it, and what its live attempts say.
     pub async fn snapshot(&self) -> Result<Snapshot, JobError> {
         if let Some((job, _)) = self.at_rest() {
-            return Ok(Snapshot::at_rest(job));
+            return Ok(Snapshot::of(job));
         }
         let ((shared, home), job) = (self.shared(), self.job);
         shared.ask(home, |reply| Message::Snapshot { job, reply }).await?
@@ -75,7 +75,7 @@ impl JobHandle {
                 Claimed::Done(_) => {
                     let snapshot = match (self.snapshot().await, &command) {
                         (Err(JobError::Purged { job, tombstone }), Command::Purge { .. }) => {
-                            Snapshot::at_rest(Arc::new(Job::of_tombstone(job, tombstone)))
+                            Snapshot::of(Arc::new(Job::of_tombstone(job, tombstone)))
                         }
                         (now, _) => now?,
                     };
@@ -126,7 +126,7 @@ impl JobHandle {
     /// Waits until the job has ended: completed, failed or cancelled.
     pub async fn ended(&self) -> Result<Snapshot, JobError> {
         if let Some((job, _)) = self.at_rest().filter(|(job, _)| job.status().is_ended()) {
-            return Ok(Snapshot::at_rest(job));
+            return Ok(Snapshot::of(job));
         }
         let ((shared, home), job) = (self.shared(), self.job);
         shared.ask(home, |reply| Message::Ended { job, reply }).await?

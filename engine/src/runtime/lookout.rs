@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use annals_tasks_sdk::{JobId, Timestamp};
 
-use super::executor::{Entry, Executor, Running, Touched};
+use super::executor::{Entry, Executor, Touched};
 use super::ids::JobMap;
+use super::lives::Running;
 use super::turn::Loop;
 use super::wants::Search;
 use crate::job::{Effect, JobStatus, Report, TaskNumber};

@@ -94,8 +94,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Of a job that is not loaded: nothing of it is alive.
-    pub(super) fn at_rest(job: Arc<Job>) -> Self {
+    /// A job of which nothing is alive, or of which that is not to be shown.
+    pub fn of(job: Arc<Job>) -> Self {
         Self { job, live: BTreeMap::new(), lack: None }
     }
 }

@@ -50,13 +50,16 @@ impl JobHandle {
             history_page(reader, &reading.waypoints, (job, head), after, limit).map(Ok)
         };
         let rows = shared.read(read).await??;
-        let events = rows.into_iter().flat_map(logged);
+        let events = rows.into_iter().flat_map(Logged::of);
         Ok(events.filter(|logged| logged.recorded.seq > after).take(limit.events).collect())
     }
 }
 
 /// Where the history of a job stands that no loop knows of.
-fn viewed(reader: &dyn LogReader, job: JobId) -> Result<Result<Position, JobError>, LogError> {
+pub(super) fn viewed(
+    reader: &dyn LogReader,
+    job: JobId,
+) -> Result<Result<Position, JobError>, LogError> {
     let row = reader.job_row(job)?;
     Ok(match row.as_ref().map(|row| (row.head.row, row.purged.clone())) {
         None => Err(JobError::NotFound(job)),
@@ -90,7 +93,7 @@ impl Engine {
         let Passage { damage, rows, mut upto } = self.0.shared.read(read).await?;
         let events = rows.into_iter().flat_map(|row| {
             let job = row.job;
-            logged(row).map(move |logged| (job, logged))
+            Logged::of(row).map(move |logged| (job, logged))
         });
         let mut events: Vec<_> = events.filter(|(_, logged)| logged.position > after).collect();
         if events.len() > limit.events {
@@ -126,15 +129,17 @@ impl Engine {
     }
 }
 
-/// The events of a row that this build knows.
-fn logged(row: ReadRow) -> impl Iterator<Item = Logged> {
-    let places: Vec<_> = row
-        .events
-        .iter()
-        .map(|event| (row.position_of(event.seq), row.hash_of(event.seq)))
-        .collect();
-    let events = row.events.into_iter().zip(places);
-    events.map(|(recorded, (position, hash))| Logged { position, hash, recorded })
+impl Logged {
+    /// The events of a row that this build knows.
+    pub fn of(row: ReadRow) -> impl Iterator<Item = Self> {
+        let places: Vec<_> = row
+            .events
+            .iter()
+            .map(|event| (row.position_of(event.seq), row.hash_of(event.seq)))
+            .collect();
+        let events = row.events.into_iter().zip(places);
+        events.map(|(recorded, (position, hash))| Self { position, hash, recorded })
+    }
 }
 
 /// Leaves nothing of jobs that were purged but the events that say so.

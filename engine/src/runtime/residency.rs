@@ -187,7 +187,10 @@ impl Loop {
                     self.break_job(id, why.clone());
                 }
             }
-            JobError::NotFound(_) | JobError::Purged { .. } => {}
+            JobError::NotFound(_)
+            | JobError::Purged { .. }
+            | JobError::NoSuchEvent { .. }
+            | JobError::NotYet { .. } => {}
         }
     }
 

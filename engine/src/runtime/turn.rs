@@ -16,10 +16,11 @@ use super::broken::stop_all;
 use super::commands::Accepting;
 use super::engine::Shared;
 use super::error::EngineError;
-use super::executor::{Entries, Entry, Running, Touched};
+use super::executor::{Entries, Entry, Touched};
 use super::explain::Why;
 use super::ids::JobMap;
 use super::keys::key_row;
+use super::lives::Running;
 use super::lookout::Lookout;
 use super::message::{Message, Reply};
 use super::pool::Waiter;
@@ -29,7 +30,7 @@ use super::stats::Counters;
 use super::views::Round;
 use super::wants::Want;
 use super::watchers::Watchers;
-use crate::job::{Context, Effect, Origin, Report};
+use crate::job::{Context, Origin, Report};
 use crate::log::{Durable, Head, KeyRow, LogError, Row, Stopped, Ticket};
 
 /// So many messages make a turn at most.
@@ -71,8 +72,6 @@ pub(super) struct Loop {
     /// What is to be done when commits are durable, in their order.
     pub(super) pending: VecDeque<(Ticket, Action)>,
     pub(super) durable: Ticket,
-    /// Room for the effects of the job that is being reconciled.
-    pub(super) effects: Vec<Effect>,
     /// Room for the tasks of it that are to take places in queues.
     pub(super) wants: Vec<Want>,
     /// Attempts whose start has become durable in this turn.
@@ -132,7 +131,6 @@ impl Loop {
             ready: Vec::new(),
             pending: VecDeque::new(),
             durable: Ticket::default(),
-            effects: Vec::new(),
             wants: Vec::new(),
             starting: Vec::new(),
             last: Ticket::default(),

@@ -4,6 +4,7 @@
 //! Nothing here waits for a fixed time. What must happen is waited for, and a hang is a failure
 //! after a minute.
 
+mod audit;
 mod children;
 mod commands;
 mod crash;
@@ -19,6 +20,7 @@ mod keys;
 mod leftovers;
 mod limits;
 mod panics;
+mod past;
 mod pools;
 mod purge;
 mod races;

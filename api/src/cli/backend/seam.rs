@@ -1,10 +1,13 @@
 //! The seam itself: what can be asked, and what is given.
 
+use std::io::Write;
+
 use annals_engine::job::ForkFrom;
+use annals_engine::runtime::Moment;
 use annals_tasks_sdk::{JobId, KindName, Payload};
 use serde_json::value::RawValue;
 
-use super::held::{Held, Pages as HeldPages};
+use super::held::{Held, Pages as HeldPages, Steps as HeldSteps};
 use super::server::{Pages as ServedPages, Server, Stream};
 use super::verb::Verb;
 use crate::cli::Session;
@@ -127,6 +130,8 @@ pub(in crate::cli) enum Until {
 pub(in crate::cli) enum Events {
     /// Those that are there in a store.
     Held(HeldPages),
+    /// The same, each with what it has changed.
+    Replayed(HeldSteps),
     /// Those that are there on a server.
     Served(ServedPages),
     /// Those that happen there.
@@ -179,12 +184,44 @@ impl Backend {
         }
     }
 
-    /// A job with its tasks, as JSON.
-    pub(in crate::cli) async fn snapshot(&self, job: JobId) -> Result<String, CliError> {
+    /// A job with its tasks, as JSON; as it is, or as it was.
+    pub(in crate::cli) async fn snapshot(
+        &self,
+        job: JobId,
+        moment: Option<Moment>,
+    ) -> Result<String, CliError> {
         match self {
-            Self::Held(held) => held.snapshot(job).await,
-            Self::Served(server) => server.snapshot(job).await,
+            Self::Held(held) => held.snapshot(job, moment).await,
+            Self::Served(server) => server.snapshot(job, moment).await,
         }
+    }
+
+    /// Writes a job into a file.
+    pub(in crate::cli) async fn export(
+        &self,
+        job: JobId,
+        out: &mut impl Write,
+    ) -> Result<(), CliError> {
+        match self {
+            Self::Held(held) => held.export(job, out).await,
+            Self::Served(server) => server.export(job, out).await,
+        }
+    }
+
+    /// What the audit of a job finds, as JSON; the job as it was named.
+    pub(in crate::cli) async fn verify(&self, text: &str) -> Result<String, CliError> {
+        match self {
+            Self::Held(held) => held.verify(text).await,
+            Self::Served(server) => server.verify(text).await,
+        }
+    }
+
+    /// The events of a job with a greater number than `after`, each with what it has changed.
+    pub(in crate::cli) async fn replay(&self, job: JobId, after: u64) -> Result<Events, CliError> {
+        Ok(match self {
+            Self::Held(held) => Events::Replayed(held.replay(job, after).await?),
+            Self::Served(server) => Events::Served(server.replay(job, after)),
+        })
     }
 
     /// Why a job does not move, as JSON; the job as it was named.
@@ -291,6 +328,7 @@ impl Events {
     pub(in crate::cli) async fn next(&mut self) -> Result<Said, CliError> {
         match self {
             Self::Held(pages) => pages.next().await.map(Said::of),
+            Self::Replayed(steps) => steps.next().await.map(Said::of),
             Self::Served(pages) => pages.next().await.map(Said::of),
             Self::Followed(stream) => stream.next().await,
         }

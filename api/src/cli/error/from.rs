@@ -10,6 +10,7 @@ use annals_tasks_sdk::plan::{PlanError, PlanErrors};
 
 use super::cli_error::{CliError, More};
 use super::exit::Exit;
+use crate::bundle::ExportError;
 use crate::client::{ClientError, Problem};
 use crate::dto;
 use crate::plan_file::Faults;
@@ -94,6 +95,17 @@ impl From<EngineError> for CliError {
     }
 }
 
+impl From<ExportError> for CliError {
+    fn from(error: ExportError) -> Self {
+        match error {
+            ExportError::Job(error) => error.into(),
+            ExportError::Log(error) => error.into(),
+            ExportError::Write(_) => Self::usage(error.to_string()),
+            ExportError::StepLog { .. } => Self::unreachable(error.to_string()),
+        }
+    }
+}
+
 impl From<JobError> for CliError {
     fn from(error: JobError) -> Self {
         match error {
@@ -106,6 +118,13 @@ impl From<JobError> for CliError {
                 let mut error = Self::new(Exit::NoSuch, "purged", left.sentence());
                 error.more.purged = serde_json::to_value(left).ok();
                 error
+            }
+            JobError::NoSuchEvent { .. } => {
+                Self::new(Exit::NoSuch, "no_such_event", error.to_string())
+            }
+            JobError::NotYet { created, .. } => {
+                let message = format!("{error}: it was submitted at {}", dto::Time(created));
+                Self::new(Exit::NoSuch, "no_such_event", message)
             }
             error => Self::new(Exit::Unreachable, "job_unreadable", error.to_string()),
         }

@@ -27,8 +27,8 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
 }
 
 /// Which events are asked for.
-struct Range {
-    after: u64,
+pub(super) struct Range {
+    pub(super) after: u64,
     limit: Option<usize>,
 }
 
@@ -44,7 +44,7 @@ impl FromQuery for Range {
 
 impl Range {
     /// How much a page may have.
-    fn page(&self) -> PageLimit {
+    pub(super) fn page(&self) -> PageLimit {
         PageLimit { events: self.limit.unwrap_or(100), bytes: PAGE_BYTES }
     }
 
@@ -58,7 +58,7 @@ impl Range {
 }
 
 /// A page of events.
-fn page_of(text: String, next: Option<&str>, uri: &Uri) -> Response {
+pub(super) fn page_of(text: String, next: Option<&str>, uri: &Uri) -> Response {
     let mut response = json(text);
     let (name, value) = VARIES;
     response.headers_mut().insert(name, value);

@@ -7,6 +7,7 @@ use annals_engine::runtime::{CommandError, EngineError, JobError, SubmitError};
 use annals_tasks_sdk::plan::PlanErrors;
 
 use super::{Code, Dependant, FieldError, Problem};
+use crate::dto;
 
 /// What a client is told to wait after a failure that only another start of the engine mends.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
@@ -59,6 +60,11 @@ impl From<JobError> for Problem {
             JobError::Engine(error) => error.into(),
             JobError::NotFound(_) => Self::new(Code::NO_SUCH_JOB, error.to_string()),
             JobError::Purged { job, tombstone } => Self::purged(job, tombstone),
+            JobError::NoSuchEvent { .. } => Self::new(Code::NO_SUCH_EVENT, error.to_string()),
+            JobError::NotYet { created, .. } => {
+                let detail = format!("{error}: it was submitted at {}", dto::Time(created));
+                Self::new(Code::NO_SUCH_EVENT, detail)
+            }
             JobError::Unreadable { .. } => Self::new(Code::JOB_UNREADABLE, error.to_string()),
             _ => Self::new(Code::INTERNAL, error.to_string()),
         }

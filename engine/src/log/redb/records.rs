@@ -286,6 +286,16 @@ impl Records {
         })
     }
 
+    /// The bytes of the row that begins at `position`.
+    pub(super) fn bytes(&self, position: Position) -> Result<Option<Vec<u8>>, LogError> {
+        let files = self.files();
+        let Some(index) = files.holding(position) else { return Ok(None) };
+        self.read(&files, index, |transaction, _| {
+            let table = transaction.open_table(RECORDS)?;
+            Ok(table.get(position.0)?.map(|bytes| bytes.value().to_vec()))
+        })
+    }
+
     /// The link of the row that begins at `position`.
     pub(super) fn link(&self, position: Position) -> Result<Option<Link>, LogError> {
         let files = self.files();

@@ -259,6 +259,10 @@ impl LogReader for Store {
         self.records.row(position)
     }
 
+    fn bytes(&self, position: Position) -> Result<Option<Vec<u8>>, LogError> {
+        self.records.bytes(position)
+    }
+
     fn link(&self, position: Position) -> Result<Option<Link>, LogError> {
         self.records.link(position)
     }

@@ -30,6 +30,9 @@ impl LogReader for Counting {
     fn row(&self, position: Position) -> Result<Option<ReadRow>, LogError> {
         self.reader.row(position)
     }
+    fn bytes(&self, position: Position) -> Result<Option<Vec<u8>>, LogError> {
+        self.reader.bytes(position)
+    }
     fn link(&self, position: Position) -> Result<Option<Link>, LogError> {
         self.links.fetch_add(1, Ordering::Relaxed);
         self.reader.link(position)

@@ -114,9 +114,7 @@ fn a_stop_that_was_not_told_is_seen() {
     let mut driven = Driven::new();
     let job = driven.job(r#"{"id": "a", "kind": "gate"}, {"id": "b", "kind": "noop"}"#);
     let id = job.id();
-    let deaf = &mut driven.executor(id).running[0];
-    deaf.stop_ordered = true;
-    let task = deaf.task;
+    let task = driven.executor(id).running.make_deaf();
     driven.until(job.command(Command::CANCEL, Ask::default())).unwrap();
     driven.settle();
     assert_eq!(driven.each().lack(id), Some(Lack::Stop(task)));

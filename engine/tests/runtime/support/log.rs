@@ -221,6 +221,10 @@ impl LogReader for TamperedReader {
         Ok(row)
     }
 
+    fn bytes(&self, position: Position) -> Result<Option<Vec<u8>>, LogError> {
+        self.0.bytes(position)
+    }
+
     fn rows(&self, from: Position, limit: usize) -> Result<Vec<ReadRow>, LogError> {
         let mut rows = self.0.rows(from, limit)?;
         for row in &mut rows {

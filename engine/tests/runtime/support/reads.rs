@@ -113,6 +113,10 @@ impl LogReader for WatchedReader {
         Ok(self.reader.row(position)?.map(|row| self.reads.row(row)))
     }
 
+    fn bytes(&self, position: Position) -> Result<Option<Vec<u8>>, LogError> {
+        self.reader.bytes(position)
+    }
+
     fn link(&self, position: Position) -> Result<Option<Link>, LogError> {
         self.reader.link(position)
     }

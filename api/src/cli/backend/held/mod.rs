@@ -5,4 +5,4 @@ mod log;
 mod store;
 
 pub(in crate::cli) use store::event;
-pub(super) use store::{Held, Pages};
+pub(super) use store::{Held, Pages, Steps};

@@ -2,15 +2,18 @@
 //! engine that does.
 
 use std::collections::VecDeque;
+use std::io::Write;
 use std::sync::Arc;
 
 use annals_engine::job::{Command, Event, Job};
-use annals_engine::runtime::{Answer, Fork, ForkError, Forked, Logged};
+use annals_engine::log::PageLimit;
+use annals_engine::runtime::{Answer, Fork, ForkError, Forked, Logged, Moment, Replayed, Snapshot};
 use annals_engine::{Ask, Builder, Engine, IdempotencyKey, JobHandle, Submission};
 use annals_tasks_sdk::plan::Plan;
 use annals_tasks_sdk::{JobId, KindName, Payload};
 use serde_json::value::RawValue;
 
+use crate::bundle::Export;
 use crate::cli::args::Asked;
 use crate::cli::backend::verb::Verb;
 use crate::cli::backend::{
@@ -77,13 +80,35 @@ impl Held {
         &self.0
     }
 
-    pub(in crate::cli::backend) async fn snapshot(&self, job: JobId) -> Result<String, CliError> {
-        Ok(dto::Job::at(&self.0.job(job).snapshot().await?).to_json())
+    pub(in crate::cli::backend) async fn snapshot(
+        &self,
+        job: JobId,
+        moment: Option<Moment>,
+    ) -> Result<String, CliError> {
+        let job = self.0.job(job);
+        let snapshot = match moment {
+            None => job.snapshot().await?,
+            Some(moment) => Snapshot::of(job.at(moment).await?),
+        };
+        Ok(dto::Job::at(&snapshot).to_json())
     }
 
     pub(in crate::cli::backend) async fn explain(&self, text: &str) -> Result<String, CliError> {
         let explanation = store::named(&self.0, text).await?.explain().await?;
         Ok(dto::Explanation::of(&explanation).to_json())
+    }
+
+    pub(in crate::cli::backend) async fn export(
+        &self,
+        job: JobId,
+        out: &mut impl Write,
+    ) -> Result<(), CliError> {
+        Ok(Export::of(&self.0, &self.0.job(job)).await?.write(out)?)
+    }
+
+    pub(in crate::cli::backend) async fn verify(&self, text: &str) -> Result<String, CliError> {
+        let job = store::named(&self.0, text).await?;
+        Ok(dto::Audit::of(job.id(), &job.verify().await?).to_json())
     }
 
     pub(in crate::cli::backend) async fn missing_kinds(
@@ -177,6 +202,16 @@ impl Held {
         Ok(Pages { handle, job, after, ready: VecDeque::new() })
     }
 
+    pub(in crate::cli::backend) async fn replay(
+        &self,
+        job: JobId,
+        after: u64,
+    ) -> Result<Steps, CliError> {
+        let handle = self.0.job(job);
+        handle.snapshot().await?;
+        Ok(Steps { handle, after, ready: VecDeque::new() })
+    }
+
     pub(in crate::cli::backend) async fn close(self) -> Result<(), CliError> {
         Ok(self.0.shutdown().await?)
     }
@@ -252,6 +287,28 @@ impl Pages {
         let Some(logged) = self.ready.pop_front() else { return Ok(None) };
         self.after = logged.recorded.seq;
         Ok(Some(event(&self.job, &logged)))
+    }
+}
+
+/// The history of a job, replayed page by page.
+pub(in crate::cli) struct Steps {
+    handle: JobHandle,
+    after: u64,
+    /// Events with their numbers.
+    ready: VecDeque<(u64, String)>,
+}
+
+impl Steps {
+    pub(in crate::cli::backend) async fn next(&mut self) -> Result<Option<String>, CliError> {
+        if self.ready.is_empty() {
+            let limit = PageLimit::events(EVENTS_PAGE);
+            let step =
+                |step: Replayed<'_>| (step.after.seq(), dto::ReplayedEvent::of(&step).to_json());
+            self.ready = self.handle.replay(self.after, limit, step).await?.into();
+        }
+        let Some((seq, json)) = self.ready.pop_front() else { return Ok(None) };
+        self.after = seq;
+        Ok(Some(json))
     }
 }
 

@@ -1,13 +1,16 @@
 //! What is asked of a server, and how.
 
+use std::io::Write;
 use std::time::Duration;
 
 use annals_engine::job::{ForkFrom, TaskStatus};
+use annals_engine::runtime::Moment;
 use annals_tasks_sdk::JobId;
 use reqwest::StatusCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::bundle::ExportError;
 use crate::cli::Session;
 use crate::cli::args::Asked;
 use crate::cli::backend::verb::{Verb, said};
@@ -17,6 +20,7 @@ use crate::cli::output::note;
 use crate::cli::store::{self, Name};
 use crate::cli::view::{self, Job, Task};
 use crate::client::{Address, Body, Client, Follow, Patience, Reply, Request};
+use crate::dto::Time;
 use crate::json::{compact, quoted};
 use crate::list::LIMIT_MAX;
 
@@ -102,8 +106,17 @@ impl Server {
         Ok(Submitted { json: one_line(reply.text), is_known })
     }
 
-    pub(in crate::cli::backend) async fn snapshot(&self, job: JobId) -> Result<String, CliError> {
-        Ok(one_line(self.read(&of(job, &[])).await?.text))
+    pub(in crate::cli::backend) async fn snapshot(
+        &self,
+        job: JobId,
+        moment: Option<Moment>,
+    ) -> Result<String, CliError> {
+        let request = match moment {
+            None => of(job, &[]),
+            Some(Moment::Seq(seq)) => of(job, &[]).with("at", seq),
+            Some(Moment::Time(time)) => of(job, &[]).with("at_time", Time(time)),
+        };
+        Ok(one_line(self.read(&request).await?.text))
     }
 
     /// The same, however long it takes until the server is there.
@@ -114,6 +127,23 @@ impl Server {
     pub(in crate::cli::backend) async fn explain(&self, text: &str) -> Result<String, CliError> {
         let job = self.find(text).await?;
         Ok(one_line(self.read(&of(job, &["explain"])).await?.text))
+    }
+
+    pub(in crate::cli::backend) async fn export(
+        &self,
+        job: JobId,
+        out: &mut impl Write,
+    ) -> Result<(), CliError> {
+        let mut body = self.open(&of(job, &["export"]), "application/x-ndjson").await?;
+        while let Some(part) = body.chunk().await? {
+            out.write_all(&part).map_err(ExportError::Write)?;
+        }
+        Ok(())
+    }
+
+    pub(in crate::cli::backend) async fn verify(&self, text: &str) -> Result<String, CliError> {
+        let job = self.find(text).await?;
+        Ok(one_line(self.read(&of(job, &["verify"])).await?.text))
     }
 
     /// Finds a job by its id, or by a beginning of it that no other job's id has.

@@ -24,8 +24,17 @@ impl Server {
 
     /// The events that are there behind `after`.
     pub(in crate::cli::backend) fn events(&self, job: JobId, after: u64) -> Pages {
+        self.pages("events", job, after)
+    }
+
+    /// The same, each with what it has changed.
+    pub(in crate::cli::backend) fn replay(&self, job: JobId, after: u64) -> Pages {
+        self.pages("replay", job, after)
+    }
+
+    fn pages(&self, what: &'static str, job: JobId, after: u64) -> Pages {
         let next = Some(after.to_string());
-        Pages { server: self.clone(), job, next, ready: VecDeque::new() }
+        Pages { server: self.clone(), what, job, next, ready: VecDeque::new() }
     }
 
     /// The events behind `after`, as they happen.
@@ -38,6 +47,7 @@ impl Server {
 /// The history of a job, asked for page by page.
 pub(in crate::cli) struct Pages {
     server: Server,
+    what: &'static str,
     job: JobId,
     /// Behind which event the next page begins; none where there is none.
     next: Option<String>,
@@ -51,7 +61,7 @@ impl Pages {
                 return Ok(Some(one_line(event.get().to_owned())));
             }
             let Some(after) = self.next.take() else { return Ok(None) };
-            let request = of(self.job, &["events"]).with("after", after).with("limit", PAGE);
+            let request = of(self.job, &[self.what]).with("after", after).with("limit", PAGE);
             let list: List = view::parse(&self.server.read(&request).await?.text)?;
             self.next = list.next_cursor;
             self.ready = list.items.into();
