@@ -60,11 +60,13 @@ const fn net(
 }
 
 /// The quick ones first, and those that give a seed or an image before those that do not.
-const NETS: [Net; 9] = [
+const NETS: [Net; 10] = [
     Net {
         of_machine: true,
         ..net(("walk", "machine"), &["walk"], &[("ANNALS_WALK_COMMANDS", "200000")])
     },
+    // What a few steps in one order find, and seeds seldom.
+    net(("schedules", "sim"), &["schedules"], &[]),
     net(("sim", "sim"), &["laws"], &[("ANNALS_SIM_SEEDS", "100"), ("ANNALS_SIM_FROM", "1")]),
     net(("crash", "disk"), &["crash"], &[("ANNALS_CRASH_IMAGES", "2000")]),
     net(("damage", "disk"), &["damage"], &[("ANNALS_DAMAGE_ROUNDS", "1500")]),
