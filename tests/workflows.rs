@@ -177,3 +177,112 @@ fn a_cancel_does_what_is_to_be_done_at_the_end_unless_it_is_to_be_at_once() {
         (&json!("cancelled"), Some("pending"))
     );
 }
+
+/// What an instance of a task has written.
+fn logs(place: &Place, id: &str, count: usize) -> Vec<String> {
+    (0..count).map(|at| log(place, &format!("{id}~{at}")).trim_end().to_owned()).collect()
+}
+
+fn each(id: &str, list: &Value, script: &str, more: &Value) -> Value {
+    let mut task = shell(id, script, more);
+    task["for_each"] = list.clone();
+    task["input"]["env"] = json!({"ITEM": {"$item": ""}});
+    task
+}
+
+#[test]
+fn one_step_for_each_item_has_its_own_log() {
+    let say = |id: &str, list: &[&str]| each(id, &json!(list), "echo \"message $ITEM\"", &NONE);
+    let plan = json!({"name": "loops", "tasks": [
+        say("up", &["0", "1", "2", "3", "4"]),
+        say("down", &["5", "4", "3", "2", "1", "0"]),
+        say("users", &["testuser00", "testuser01", "testuser02", "testuser03", "testuser04"]),
+    ]});
+    let (place, job) = run(&plan, 0);
+    assert_eq!(statuses(&job, &["up", "down", "users"]), ["completed"; 3]);
+    assert_eq!(job["progress"]["total_tasks"], 3);
+    assert_eq!(task(&job, "down")["items"]["completed"], 6);
+    let said: Vec<String> = (0..5).map(|at| format!("message {at}")).collect();
+    assert_eq!(logs(&place, "up", 5), said);
+    assert_eq!(logs(&place, "down", 6)[0], "message 5");
+    assert_eq!(logs(&place, "users", 5)[4], "message testuser04");
+}
+
+#[test]
+fn the_results_of_many_steps_are_a_list_for_a_later_one() {
+    let list = "echo '[3, 1, 2]'";
+    let square = each(
+        "square",
+        &json!({"$output": "list"}),
+        "echo $((ITEM * ITEM))",
+        &json!({"input": {"script": "echo $((ITEM * ITEM))", "output": "stdout"}}),
+    );
+    let mut sum = shell("sum", "echo \"$ALL\"", &NONE);
+    sum["input"]["env"] = json!({"ALL": {"$output": "square"}});
+    let plan = json!({"name": "aggregation", "tasks": [
+        shell("list", list, &json!({"input": {"script": list, "output": "stdout"}})),
+        square,
+        sum,
+    ]});
+    let (place, job) = run(&plan, 0);
+    assert_eq!(task(&job, "square")["output"], json!([9, 1, 4]));
+    assert_eq!(log(&place, "sum"), "[9,1,4]\n");
+}
+
+#[test]
+fn never_more_than_two_of_ten_run_at_once() {
+    let list: Vec<u32> = (0..10).collect();
+    // Each holds one of two places in the work folder that they share; a third finds none.
+    let take = "mkdir a 2>/dev/null && mine=a || { mkdir b && mine=b; }";
+    let script = &format!("{take}\nseq 20000 > /dev/null\nrmdir $mine");
+    let task_of = each("work", &json!(list), script, &json!({"concurrency": 2}));
+    let (_, job) = run(&json!({"name": "parallelism", "tasks": [task_of]}), 0);
+    assert_eq!(task(&job, "work")["items"]["completed"], 10);
+}
+
+#[test]
+fn a_task_over_an_empty_list_is_done() {
+    let plan = json!({"name": "empty", "input": [], "tasks": [
+        each("none", &json!({"$input": ""}), "exit 1", &NONE),
+        shell("after", "echo after", &NONE),
+    ]});
+    let (place, job) = run(&plan, 0);
+    assert_eq!(task(&job, "none")["output"], json!([]));
+    assert_eq!(
+        (log(&place, "after"), &task(&job, "none")["items"]["total"]),
+        ("after\n".into(), &json!(0))
+    );
+}
+
+#[test]
+fn failed_instances_are_told_and_tried_again_by_themselves() {
+    // The second item fails as long as there is no file for it.
+    let script = "test $ITEM != 2 || test -e there || { touch there; echo no $ITEM; exit 3; }";
+    let plan = json!({"name": "some fail", "tasks": [
+        each("work", &json!([1, 2, 3]), script, &NONE), shell("after", "true", &NONE),
+    ]});
+    let place = Place::new();
+    place.write("plan.json", plan.to_string());
+    let first = place.annals(&["run", "plan.json"]).expect(1);
+    assert!(
+        first.stdout.contains("1 of 3 instances failed: work~1: exit code 3"),
+        "{}",
+        first.stdout
+    );
+    let id = place.newest_id();
+    let job = place.json(&["show", &id]);
+    assert_eq!(job["error"]["code"], "instances_failed");
+    assert_eq!(statuses(&job, &["work", "after"]), ["failed", "pending"]);
+    place.annals(&["run", "plan.json"]).expect(0);
+    let job = place.json(&["show", &id]);
+    assert_eq!(statuses(&job, &["work", "after"]), ["completed", "completed"]);
+    let attempts = |at: u32| {
+        let events = place.annals(&["events", &id, "--json"]).expect(0).stdout;
+        let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let of = format!("work~{at}");
+        let starts =
+            |event: &Value| event["type"] == "AttemptStarted" && event["data"]["task"] == *of;
+        events.filter(starts).count()
+    };
+    assert_eq!([0, 1, 2].map(attempts), [1, 2, 1], "what was done is not done again");
+}

@@ -121,7 +121,7 @@ macro_rules! name {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let name = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-                Self::new(&name).map_err(serde::de::Error::custom)
+                Self::known(&name).map_err(serde::de::Error::custom)
             }
         }
     };
@@ -140,6 +140,62 @@ name! {
     SignalName, "signal name"
 }
 
+/// What stands between the id of a task and the word for what the engine derives from it. No name
+/// that people give has it.
+const DERIVED: char = '~';
+
+/// The longest such word.
+const WORD_MAX: usize = 8;
+
+impl TaskId {
+    /// Checks the id of a task that a job has: one that a plan names, or one that the engine
+    /// derives from that, such as `charge~undo`.
+    ///
+    /// ```
+    /// use annals_tasks_sdk::TaskId;
+    /// assert!(TaskId::new("charge~undo").is_err(), "no plan names a task so");
+    /// assert_eq!(TaskId::known("charge~undo"), Ok(TaskId::new("charge")?.derived("undo")));
+    /// # Ok::<(), annals_tasks_sdk::BadName>(())
+    /// ```
+    pub fn known(name: &str) -> Result<Self, BadName> {
+        let Some((of, word)) = name.split_once(DERIVED) else { return Self::new(name) };
+        let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let valid = (1..=WORD_MAX).contains(&word.len()) && word.bytes().all(is_word);
+        match check("task id", of) {
+            Ok(()) if valid => Ok(Self(name.into())),
+            _ => Err(BadName { what: "task id", name: name.into(), rule: RULE }),
+        }
+    }
+
+    /// The id of what the engine derives from the task, for which there is a word of up to eight
+    /// lowercase letters and digits.
+    #[must_use]
+    pub fn derived(&self, word: &str) -> Self {
+        debug_assert!(!word.is_empty() && word.len() <= WORD_MAX, "{word:?}");
+        Self(format!("{}{DERIVED}{word}", self.0).into())
+    }
+
+    /// The id of the task from which the engine has derived this one, and the word for it; none
+    /// where people have named it.
+    pub fn derived_from(&self) -> Option<(&str, &str)> {
+        self.0.split_once(DERIVED)
+    }
+}
+
+impl KindName {
+    /// All names of kinds are given by people.
+    fn known(name: &str) -> Result<Self, BadName> {
+        Self::new(name)
+    }
+}
+
+impl SignalName {
+    /// All names of signals are given by people.
+    fn known(name: &str) -> Result<Self, BadName> {
+        Self::new(name)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,6 +209,22 @@ mod tests {
         let longer = "x".repeat(129);
         for bad in ["", "-a", ".a", "a b", "a/b", "ä", "a\n", longer.as_str()] {
             assert!(TaskId::new(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_the_engine_derives_has_an_id_that_nobody_else_can_give() {
+        let undo = TaskId::new("a").unwrap().derived("undo");
+        assert_eq!((undo.as_str(), undo.derived_from()), ("a~undo", Some(("a", "undo"))));
+        assert_eq!(TaskId::known("a").unwrap().derived_from(), None);
+        let text = serde_json::to_string(&undo).unwrap();
+        assert_eq!(serde_json::from_str::<TaskId>(&text).unwrap(), undo);
+        let long = format!("{}~10000", "x".repeat(128));
+        for good in ["a~undo", "a~0", "a(b)~9999", &long] {
+            assert!(TaskId::known(good).is_ok() && TaskId::new(good).is_err(), "{good}");
+        }
+        for bad in ["~undo", "a~", "a~Undo", "a~b~c", "a~ b", "a~123456789", "-~undo", ""] {
+            assert!(TaskId::known(bad).is_err(), "{bad}");
         }
     }
 

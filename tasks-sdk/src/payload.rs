@@ -79,6 +79,21 @@ impl Payload {
         crate::json::pointer(self.as_str(), pointer).map(Self::trusted)
     }
 
+    /// The texts of its elements as they stand, where it is a list.
+    ///
+    /// ```
+    /// # use annals_tasks_sdk::Payload;
+    /// let list = Payload::parse("[1.50, [2]]").unwrap();
+    /// assert_eq!(list.elements(), Some(vec!["1.50", "[2]"]));
+    /// assert_eq!(Payload::NULL.elements(), None);
+    /// ```
+    pub fn elements(&self) -> Option<Vec<&str>> {
+        match crate::json::level(self.as_str()) {
+            Ok(crate::json::Level::Array(elements)) => Some(elements),
+            _ => None,
+        }
+    }
+
     /// Whether both hold the same value: white space, the order of keys and the spelling of
     /// strings do not count, the digits of numbers do.
     pub fn same_value(&self, other: &Self) -> bool {

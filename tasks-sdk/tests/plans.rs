@@ -103,7 +103,7 @@ fn fields_that_are_not_built_yet_are_refused_by_name() {
         let words = format!("`{field}` is not supported by this version");
         check_refused(&text, &[(&format!("/{field}"), &words)]);
     }
-    for field in ["compensate", "for_each", "concurrency", "weight", "isolation"] {
+    for field in ["compensate", "weight", "isolation"] {
         let words = format!("`{field}` is not supported by this version");
         check_task(&format!("\"{field}\": 1"), &format!("/tasks/0/{field}"), &words);
     }

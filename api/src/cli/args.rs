@@ -449,7 +449,7 @@ pub(super) struct RemoveArgs {
 }
 
 pub(super) fn task(text: &str) -> Result<TaskId, String> {
-    TaskId::new(text).map_err(|error| error.rule.to_owned())
+    TaskId::known(text).map_err(|error| error.rule.to_owned())
 }
 
 #[cfg(test)]

@@ -123,9 +123,11 @@ fn lines_of(job: &Job, task: &Task, place: &Place) -> Vec<String> {
     };
     let title = task.title.as_deref().map(plain).unwrap_or_default();
     let (id, number, status) = (&task.id, task.number, text::task_status(task.status));
-    let line = format!("{number:>4}  {id:<22} {status} {took:>7}{attempts}  {title}");
+    let items = task.items.map_or_else(String::new, |items| format!("  {}", items.told()));
+    let line = format!("{number:>4}  {id:<22} {status} {took:>7}{attempts}{items}  {title}");
     let mut lines = vec![line.trim_end().to_owned()];
     lines.extend(task.attempts.iter().flat_map(attempt_lines));
+    lines.extend(instances_line(task));
     lines.extend(step_line(task));
     lines.extend(task.child.map(|child| format!("        child job: {child}")));
     let logged = task.attempts.iter().any(|attempt| attempt.log.bytes > 0);
@@ -134,6 +136,12 @@ fn lines_of(job: &Job, task: &Task, place: &Place) -> Vec<String> {
         lines.push(format!("        log: {}", place.command(&words)));
     }
     lines
+}
+
+/// Why a task has failed that has no attempts: it names instances.
+fn instances_line(task: &Task) -> Option<String> {
+    let error = task.error.as_ref().filter(|_| task.items.is_some())?;
+    Some(format!("        {}", plain(error.message.lines().next().unwrap_or_default())))
 }
 
 /// What the next attempt will not do again.

@@ -79,6 +79,9 @@ pub struct Data<'a> {
     #[schema(value_type = Option<serde_json::Value>)]
     spec: Option<Payload>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<serde_json::Value>>)]
+    items: Option<&'a Payload>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     needed_by: Vec<&'a str>,
@@ -256,6 +259,7 @@ fn data_of_task<'a>(job: Option<&'a job::Job>, event: &'a job::Event) -> Data<'a
         }
         E::TaskFailed { task, error } => failed(of(*task), error),
         E::TaskRemoved { task } | E::ChildPaused { task } => of(*task),
+        E::TaskExpanded { task, items } => Data { items: Some(items), ..of(*task) },
         E::TaskInserted { task, spec, part: of_part, after, needed_by } => {
             let names = needed_by.iter().filter_map(|&task| of(task).task);
             let (spec, needed_by) = (Some(spec.to_json()), names.collect());

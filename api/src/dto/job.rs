@@ -219,7 +219,9 @@ impl<'a> JobProgress<'a> {
         let counts = job.counts();
         let present = |task: &job::Task| task.status() != TaskStatus::Removed;
         let settled = job.tasks().filter(|(_, task)| present(task) && task.is_settled()).count();
-        let shares: f64 = live.values().filter_map(|progress| progress.fraction).sum();
+        let shares: f64 = live.iter().filter_map(|(&number, live)| share(job, number, live)).sum();
+        let shares =
+            shares + job.tasks().filter_map(|(_, task)| share_of_instances(task)).sum::<f64>();
         let total = job.total_tasks();
         #[expect(clippy::cast_precision_loss, reason = "a count of tasks is far below 2^52")]
         let done = settled as f64 + shares;
@@ -229,7 +231,7 @@ impl<'a> JobProgress<'a> {
             completed_tasks: counts.completed,
             skipped_tasks: counts.skipped,
             fraction: (fraction * 10_000.0).round() / 10_000.0,
-            current: job.live().map(|(_, task)| task.spec.id.as_str()).collect(),
+            current: current(job),
             message: live.values().find_map(|progress| progress.message),
         }
     }
@@ -241,6 +243,33 @@ fn kept_signals(job: &job::Job) -> BTreeMap<&str, u64> {
         *kept.entry(name.as_str()).or_default() += 1;
     }
     kept
+}
+
+/// The tasks that run; instances count as the task that they are of.
+fn current(job: &job::Job) -> Vec<&str> {
+    let mut current: Vec<&str> = Vec::new();
+    for (_, task) in job.live() {
+        let task = job.parent_of(task).map_or(task, |(_, parent)| parent);
+        let id = task.spec.id.as_str();
+        // The instances of a task come one after the other.
+        if !task.items().is_some_and(|_| current.contains(&id)) {
+            current.push(id);
+        }
+    }
+    current
+}
+
+/// The share of a live attempt in the work of one task.
+fn share(job: &job::Job, number: TaskNumber, live: &TaskProgress<'_>) -> Option<f64> {
+    let parent = job.parent_of(job.task(number)?).and_then(|(_, parent)| parent.items());
+    let of = parent.map_or(1, |items| items.total.max(1));
+    Some(live.fraction? / f64::from(of))
+}
+
+/// The share of a task that is not settled of whose instances some are over.
+fn share_of_instances(task: &job::Task) -> Option<f64> {
+    let items = task.items().filter(|items| items.total > 0 && !task.is_settled())?;
+    Some(f64::from(items.over()) / f64::from(items.total))
 }
 
 fn error(job: &job::Job) -> Option<Error<'_>> {

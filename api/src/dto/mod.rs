@@ -45,7 +45,7 @@ pub use row::{Row, WantedKey};
 pub use server::{Health, Kind, Kinds, Reason, WorkflowName, Workflows};
 pub(crate) use stream::LogPlace;
 pub use stream::{JobEnd, LogEnd, LogEntry, LogLine, LogLoss};
-pub use task::{Attempt, Due, Signal, Task, TaskProgress, Tasks, WaitingFor};
+pub use task::{Attempt, Due, Items, Signal, Task, TaskProgress, Tasks, WaitingFor};
 pub use time::Time;
 pub use words::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 

@@ -96,6 +96,12 @@ pub struct PlannedTask {
     /// `{"$input": POINTER}`, which run it if true, each also with `equals` or `in`;
     /// `{"task": TASK, "status": [WORD, ...]}`, or in `finally` `{"status": [WORD, ...]}`.
     pub when: Option<Value>,
+    /// A list, or a reference to one: the task is done for each of its elements, which is
+    /// `{"$item": POINTER}` in its input.
+    pub for_each: Option<Value>,
+    /// How many of its instances may have begun and not be over at a time.
+    #[schema(minimum = 1)]
+    pub concurrency: Option<u32>,
     /// How long one attempt may take.
     pub timeout: Option<String>,
     /// How long nothing may be heard of an attempt: no output, no progress, no checkpoint, no
@@ -126,6 +132,12 @@ pub struct TaskPatch {
     pub needs: Option<Vec<String>>,
     /// Whether it runs when its turn has come, or is skipped; `null` runs it.
     pub when: Option<Value>,
+    /// A list, or a reference to one, for each element of which the task is done; it stays what it
+    /// is once the task has become its instances.
+    pub for_each: Option<Value>,
+    /// How many of its instances may have begun and not be over at a time.
+    #[schema(minimum = 1)]
+    pub concurrency: Option<u32>,
     /// How long one attempt may take.
     pub timeout: Option<String>,
     /// For how long an attempt may give no sign of life.
@@ -208,7 +220,7 @@ mod tests {
         "fail_fast": true, "finally": [{"id": "end", "kind": "noop"}],
         "output": {"$output": "one"}, "tasks": [
         {"id": "one", "title": "One", "kind": "noop", "input": 2, "needs": [], "timeout": "1m",
-         "when": {"$input": ""},
+         "when": {"$input": ""}, "for_each": [1], "concurrency": 2,
          "heartbeat_timeout": "5s", "cancel_grace": "1s", "on_failure": "pause", "on_lost": "fail",
          "retry": {"max_attempts": 3, "max_elapsed": "1h", "never": ["bad"],
                    "backoff": {"initial": "2s", "factor": 3, "max": "1m", "jitter": 0.5}}}]}"#;

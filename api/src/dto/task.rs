@@ -39,14 +39,31 @@ pub struct Task<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub when: Option<Payload>,
+    /// The list for each element of which it is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub for_each: Option<&'a Payload>,
+    /// How many of its instances may have begun and not be over at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+    /// How many of its instances stand where, once it has become them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub items: Option<Items>,
+    /// Of an instance, the task that it is of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance_of: Option<&'a str>,
+    /// Of an instance, the element that it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub item: Option<Payload>,
     /// What its plan gives it, with references.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub input: Option<&'a Payload>,
-    /// What it gave.
+    /// What it gave; where it has instances, the list of what they gave.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
-    pub output: Option<&'a Payload>,
+    pub output: Option<Payload>,
     /// Why it failed for good.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error<'a>>,
@@ -54,7 +71,7 @@ pub struct Task<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = Uuid)]
     pub child: Option<String>,
-    /// How far its live attempt is.
+    /// How far its live attempt is, or how many of its instances are over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<TaskProgress<'a>>,
     /// The steps that its attempts have recorded and will not run again, in the order in which
@@ -63,6 +80,31 @@ pub struct Task<'a> {
     pub steps: Vec<Step<'a>>,
     /// Its attempts, the oldest first.
     pub attempts: Vec<Attempt<'a>>,
+    /// Its instances in the order of their elements; only where it is asked for by itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(no_recursion)]
+    pub instances: Vec<Task<'a>>,
+}
+
+/// How many instances of a task stand where.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+pub struct Items {
+    /// All of them.
+    pub total: u32,
+    /// Those that have not begun.
+    pub pending: u32,
+    /// Those with a live attempt.
+    pub running: u32,
+    /// Those that wait, such as for their next attempt.
+    pub waiting: u32,
+    /// Those that were stopped.
+    pub interrupted: u32,
+    /// Completed ones.
+    pub completed: u32,
+    /// Failed ones.
+    pub failed: u32,
+    /// Skipped ones.
+    pub skipped: u32,
 }
 
 /// A step whose result is recorded.
@@ -207,14 +249,57 @@ impl<'a> Task<'a> {
             part: part(task.part()),
             needs: job.needs_of(task),
             when: spec.when.as_deref().map(Condition::to_json),
+            for_each: spec.for_each.as_deref().map(|each| &each.items),
+            concurrency: spec.for_each.as_deref().and_then(|each| each.concurrency),
+            items: task.items().map(Items::of),
+            instance_of: job.parent_of(task).map(|(_, parent)| parent.spec.id.as_str()),
+            item: job.item_of(task),
             input: Some(&spec.input).filter(|input| !input.is_null()),
-            output: task.output(),
+            output: job.output_of(task),
             error: task.error().map(Error::of),
             child: task.child().map(|child| child.job.to_string()),
-            progress: live.get(&number).copied(),
+            progress: live.get(&number).copied().or(task.items().map(TaskProgress::over)),
             steps: task.steps().as_slice().iter().map(Step::of).collect(),
             attempts: task.attempts().iter().map(Attempt::of).collect(),
+            instances: Vec::new(),
         }
+    }
+
+    /// The same with its instances.
+    pub fn with_instances(
+        job: &'a job::Job,
+        number: TaskNumber,
+        task: &'a job::Task,
+        live: &Live<'a>,
+    ) -> Self {
+        let instances = job.instances(task);
+        let instances = instances.map(|(number, one)| Self::of(job, number, one, live));
+        Self { instances: instances.collect(), ..Self::of(job, number, task, live) }
+    }
+}
+
+impl Items {
+    fn of(items: job::Items) -> Self {
+        Self {
+            total: items.total,
+            pending: items.pending(),
+            running: items.running,
+            waiting: items.waiting,
+            interrupted: items.interrupted,
+            completed: items.completed,
+            failed: items.failed,
+            skipped: items.skipped,
+        }
+    }
+}
+
+impl TaskProgress<'_> {
+    /// How many of the instances of a task are over.
+    fn over(items: job::Items) -> Self {
+        let (done, total) = (items.over(), items.total);
+        let fraction = (total > 0).then(|| f64::from(done) / f64::from(total));
+        let (done, total) = (Some(done.into()), Some(total.into()));
+        Self { fraction, done, total, ..Self::default() }
     }
 }
 

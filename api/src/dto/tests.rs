@@ -73,7 +73,7 @@ fn failure() -> TaskError {
 fn context(now: i64) -> Context {
     let origin = Origin { reason: Some("because".into()), ..Origin::actor("ada") };
     let (now, losses) = (Timestamp::from_millis(now), LossRule::default());
-    Context { origin, key: None, now, random: 0.0, losses }
+    Context { origin, key: None, now, random: 0.0, losses, instances: 10_000 }
 }
 
 /// Reads JSON with a reader that has no number for 1e400.

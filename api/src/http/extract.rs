@@ -84,7 +84,7 @@ impl<S: Send + Sync> FromRequestParts<S> for TaskPath {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let segments = segments(parts, state).await?;
         let job = segment(&segments, "id", JobId::from_str)?;
-        Ok(Self(job, segment(&segments, "task", TaskId::new)?))
+        Ok(Self(job, segment(&segments, "task", TaskId::known)?))
     }
 }
 

@@ -95,7 +95,7 @@ impl<'a> Fields<'a> {
     /// The id of a task.
     pub(super) fn task(&mut self, name: &str) -> Option<TaskId> {
         let id = self.text(name)?;
-        TaskId::new(&id).map_err(|bad| self.fault(name, bad.to_string())).ok()
+        TaskId::known(&id).map_err(|bad| self.fault(name, bad.to_string())).ok()
     }
 
     /// The ids of tasks; none where they are left out.
@@ -108,7 +108,7 @@ impl<'a> Fields<'a> {
         let mut ids = Vec::new();
         for text in list.unwrap_or_default() {
             let id = match json::level(text) {
-                Ok(Level::Text(text)) => TaskId::new(&text).map_err(|bad| bad.to_string()),
+                Ok(Level::Text(text)) => TaskId::known(&text).map_err(|bad| bad.to_string()),
                 _ => Err(format!("`{name}` is {rule}")),
             };
             match id {

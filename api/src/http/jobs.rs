@@ -139,7 +139,8 @@ async fn task(
     let snapshot = engine.job(job).snapshot().await?;
     let (number, task) = find(&snapshot, &id)?;
     let text = |snapshot: &Snapshot| {
-        dto::Task::of(&snapshot.job, number, task, &dto::live(snapshot)).to_json()
+        let live = dto::live(snapshot);
+        dto::Task::with_instances(&snapshot.job, number, task, &live).to_json()
     };
     Ok(unless_known(&known, &snapshot, text))
 }

@@ -122,7 +122,8 @@ pub(crate) fn preview(
     engine.check(&plan)?;
     let events = job::submit(Submitted { plan, workflow, source }, engine.limits())?;
     let (now, losses) = (SystemClock.now(), LossRule::default());
-    let context = Context { origin, now, random: 0.0, losses, key: None };
+    let instances = engine.limits().instances;
+    let context = Context { origin, now, random: 0.0, losses, key: None, instances };
     // What was checked begins a job.
     let begun = begin(JobId::from_u128(0), events, &context);
     let (job, events) = begun.map_err(|bad| Problem::new(Code::INTERNAL, bad.to_string()))?;

@@ -359,9 +359,12 @@ impl Task {
         }
     }
 
-    /// Whether an attempt of it is alive, or a child that it waits for may be.
+    /// Whether an attempt of it, or of one of its instances, is alive, or a child that it waits for
+    /// may be.
     pub fn is_engaged(&self) -> bool {
-        self.waiting == Some(Waiting::Job) || self.live_attempt().is_some()
+        self.waiting == Some(Waiting::Job)
+            || self.live_attempt().is_some()
+            || self.fan().is_some_and(super::fan::Fan::is_engaged)
     }
 }
 

@@ -242,6 +242,8 @@ pub struct Context {
     pub random: f64,
     /// What losses mean.
     pub losses: LossRule,
+    /// Into how many instances a task may turn.
+    pub instances: usize,
 }
 
 /// When a task that the engine keeps dying under is suspected, and when it is given up.

@@ -122,7 +122,8 @@ impl<'a> Draft<'a> {
     /// What each task would need.
     pub(super) fn needs(&self) -> Result<Needs, Misfit> {
         let mut needs = Needs {
-            all: vec![Vec::new(); self.order.len()],
+            // By index, those of instances stay empty.
+            all: vec![Vec::new(); self.job.tasks.len() + 1],
             relinked: Vec::new(),
             named: Vec::new(),
             gone: self.gone.clone(),

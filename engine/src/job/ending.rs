@@ -10,7 +10,9 @@ use super::steps::Steps;
 impl Job {
     /// Whether the job is on its way to `failed` as soon as this task has failed.
     pub(super) fn ends_by_failure_of(&self, task: &Task) -> bool {
-        let fails = !task.is_tolerated() && task.spec.policy.on_failure == OnFailure::Fail;
+        let fails = !task.is_instance()
+            && !task.is_tolerated()
+            && task.spec.policy.on_failure == OnFailure::Fail;
         fails && self.header.fail_fast && self.dispatches()
     }
 
@@ -56,6 +58,10 @@ impl Job {
             if task.part != Part::Finally {
                 continue;
             }
+            // They are forgotten with the task that they are of.
+            if task.is_instance() {
+                continue;
+            }
             task.settled = false;
             task.steps = Steps::default();
             task.outdate_child();
@@ -65,6 +71,8 @@ impl Job {
                 TaskStatus::Skipped => task.skipped_by == Some(SkippedBy::Request),
                 _ => false,
             };
+            self.forget_instances(at);
+            let task = &mut self.tasks[at as usize];
             if stays {
                 continue;
             }

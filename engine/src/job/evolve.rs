@@ -9,13 +9,13 @@ use annals_tasks_sdk::plan::OnFailure;
 use annals_tasks_sdk::{JobId, Payload, Timestamp};
 
 use super::deadline::Deadline;
-use super::event::{AttemptEnd, CancelMode, Event, Part, Recorded, TaskNumber, ValueDigest};
+use super::event::{AttemptEnd, CancelMode, Event, Part, Recorded, TaskNumber};
+use super::fan::Standing;
 use super::linked::Holders;
 use super::purge::Tombstone;
 use super::size;
 use super::state::{Attempt, Checkpoint, Forked, ForkedFrom, Job, StopReason, Task, count, index};
 use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
-use super::steps::RecordedStep;
 use super::waiting::Wait;
 use super::waiting::Waiting;
 
@@ -156,7 +156,7 @@ impl Job {
                 }
                 self.has_answered();
                 self.on(*task, |task| task.losses = 0);
-                self.counts.completed += 1;
+                self.counts.completed += self.counted(*task);
                 self.close(*task, TaskStatus::Completed, Some(output.clone()));
             }
             Event::TaskFailed { task, error } => {
@@ -165,16 +165,12 @@ impl Job {
                 self.task_failed(*task);
             }
             Event::TaskSkipped { task, by, output } => {
-                self.counts.skipped += 1;
+                self.counts.skipped += self.counted(*task);
                 self.on(*task, |task| task.skipped_by = Some(*by));
                 self.close(*task, TaskStatus::Skipped, output.clone());
+                self.instance_skipped(*task);
             }
             Event::TaskRemoved { task } => self.task_removed(*task),
-            Event::TaskInserted { spec, part, after, needed_by, .. } => {
-                self.task_inserted(spec, *part, *after, needed_by);
-            }
-            Event::TaskMoved { task, after } => self.task_moved(*task, *after),
-            Event::TaskEdited { task, spec, reset } => self.task_edited(*task, spec, *reset),
             Event::SkipRequested { task, output } => self.skip_requested(*task, output.as_ref()),
             Event::CheckpointSaved { task, attempt, value } => self.on(*task, |task| {
                 let saved = Checkpoint { attempt: *attempt, value: *value };
@@ -183,31 +179,14 @@ impl Job {
             Event::StepRecorded { task, attempt, name, value } => {
                 self.step_recorded(*task, *attempt, name, *value);
             }
-            _ => self.take_in_of_child(event),
+            _ => self.take_in_of_plan(event),
         }
     }
 
-    fn on(&mut self, task: TaskNumber, change: impl FnOnce(&mut Task)) {
+    pub(super) fn on(&mut self, task: TaskNumber, change: impl FnOnce(&mut Task)) {
         if let Some(at) = index(task).and_then(|at| self.tasks.get_mut(at as usize)) {
             change(at);
         }
-    }
-
-    fn skip_requested(&mut self, task: TaskNumber, output: Option<&Payload>) {
-        self.bytes += size::of_payload(output);
-        let mut told = false;
-        self.on(task, |task| {
-            task.skip = Some(Box::new(output.cloned()));
-            told = task.tell_to_stop(StopReason::Skip);
-        });
-        self.stopping += u32::from(told);
-    }
-
-    fn step_recorded(&mut self, task: TaskNumber, attempt: u32, name: &str, value: ValueDigest) {
-        let step = RecordedStep { name: name.into(), seq: self.seq, attempt, value };
-        let mut bytes = 0;
-        self.on(task, |task| bytes = task.steps.push(step));
-        self.bytes += bytes;
     }
 
     pub(super) fn tell_all_to_stop(&mut self, reason: StopReason) {
@@ -272,9 +251,13 @@ impl Job {
         let failed = std::mem::take(&mut self.failed);
         self.try_afresh(failed);
         self.renew_finally();
-        for task in self.tasks.iter_mut().filter(|task| !task.settled) {
-            task.losses = 0;
-            task.renew_budget();
+        for at in 0..count(self.tasks.len()) {
+            let task = &mut self.tasks[at as usize];
+            if !task.settled {
+                task.losses = 0;
+                task.renew_budget();
+                self.revive_instances(at);
+            }
         }
     }
 
@@ -286,6 +269,7 @@ impl Job {
             task.error = None;
             task.renew_budget();
             self.set_status(at, TaskStatus::Pending, None);
+            self.revive_instances(at);
         }
     }
 
@@ -347,6 +331,9 @@ impl Job {
 
     fn retry_scheduled(&mut self, task: TaskNumber, due: Timestamp) {
         let Some(at) = index(task) else { return };
+        if self.tasks[at as usize].is_instance() || self.tasks[at as usize].fan().is_some() {
+            return self.retry_instances(at, due);
+        }
         // Somebody wants one more try of what had failed for good.
         if self.tasks[at as usize].status == TaskStatus::Failed {
             self.failed.retain(|&other| other != at);
@@ -354,7 +341,7 @@ impl Job {
             self.tasks[at as usize].losses = 0;
         }
         // What it has come to need meanwhile comes first.
-        if self.tasks[at as usize].unmet == 0 {
+        if self.tasks[at as usize].unmet == 0 && !self.tasks[at as usize].is_to_expand() {
             self.wait(task, Waiting::Retry { until: due });
         }
     }
@@ -381,6 +368,10 @@ impl Job {
     fn task_failed(&mut self, task: TaskNumber) {
         let Some(at) = index(task) else { return };
         self.set_status(at, TaskStatus::Failed, None);
+        // What becomes of the failure of an instance is up to the task that it is of.
+        if self.tasks[at as usize].is_instance() {
+            return;
+        }
         if self.tasks[at as usize].is_tolerated() {
             self.counts.tolerated += 1;
             self.settle(at);
@@ -415,7 +406,12 @@ impl Job {
             self.failed.retain(|&other| other != at);
         }
         self.set_status(at, status, None);
-        self.bytes += size::of_payload(output.as_ref());
+        if matches!(status, TaskStatus::Skipped | TaskStatus::Removed) {
+            self.close_instances(at, status);
+        }
+        let bytes = size::of_payload(output.as_ref());
+        self.bytes += bytes;
+        self.instance_gave(at, bytes);
         let task = &mut self.tasks[at as usize];
         task.skip = None;
         task.error = None;
@@ -426,7 +422,7 @@ impl Job {
     pub(super) fn settle_or_refresh(&mut self, at: u32) {
         let task = &self.tasks[at as usize];
         let done = task.is_passed_over() || task.status == TaskStatus::Completed;
-        if done && task.unmet == 0 {
+        if done && (task.unmet == 0 || task.is_instance()) {
             self.settle(at);
         } else {
             self.refresh(at);
@@ -436,8 +432,10 @@ impl Job {
     /// The one place that changes a task's status, so that the sets follow it.
     pub(super) fn set_status(&mut self, at: u32, status: TaskStatus, waiting: Option<Waiting>) {
         let task = &mut self.tasks[at as usize];
+        let stood = Standing::of(task);
         let before = std::mem::replace(&mut task.waiting, waiting);
         task.status = status;
+        let (of, stands) = (task.instance_of(), Standing::of(task));
         if let Some(until) = before.and_then(Waiting::until) {
             self.timed.remove(&(until, at));
         }
@@ -462,6 +460,9 @@ impl Job {
             self.waits_no_more(at);
         }
         self.refresh(at);
+        if let Some(of) = of {
+            self.instance_moved(of, stood, stands);
+        }
     }
 }
 
@@ -471,13 +472,13 @@ impl Task {
         self.part == Part::Finally || self.spec.policy.on_failure == OnFailure::Continue
     }
 
-    fn renew_budget(&mut self) {
+    pub(super) fn renew_budget(&mut self) {
         self.failures = 0;
         self.budget_from = count(self.attempts.len());
     }
 
     /// Gives whether nobody had told its live attempt before.
-    fn tell_to_stop(&mut self, reason: StopReason) -> bool {
+    pub(super) fn tell_to_stop(&mut self, reason: StopReason) -> bool {
         self.stop_child(reason);
         let live = self.attempts.last_mut().filter(|attempt| attempt.outcome.is_none());
         let Some(attempt) = live else { return false };

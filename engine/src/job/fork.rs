@@ -61,9 +61,11 @@ pub fn fork(
         return Err(origin.is_purged(tombstone).into());
     }
     let chosen = chosen(origin, from)?;
-    let kept = kept(origin, chosen);
-    let mut fork = Growing::new(origin, &kept, chosen)?;
-    for task in copies(origin, &kept) {
+    let anew = chosen.map_or_else(BTreeSet::new, |chosen| origin.rests_on(chosen));
+    let kept = kept(origin, &anew);
+    let copies = copies(origin, &kept, &anew);
+    let mut fork = Growing::new(origin, &kept, chosen, count(copies.len()))?;
+    for task in copies {
         fork.push(task)?;
     }
     for (index, edit) in edits.into_iter().enumerate() {
@@ -100,6 +102,10 @@ fn chosen(origin: &Job, from: &ForkFrom) -> Result<Option<u32>, Rejection> {
         ForkFrom::Seq(seq) => return Err(no_such_event(origin, *seq)),
     };
     let (number, task) = find(origin, id)?;
+    if let Some((_, parent)) = origin.parent_of(task) {
+        let message = format!("{id} is an instance of task {}: fork from that", parent.spec.id);
+        return Err(rejection(origin, "is_instance", message));
+    }
     if task.part == Part::Finally {
         let message = format!(
             "task {id} is one of `finally`, which runs at the end of every fork: fork from a task \
@@ -129,9 +135,10 @@ pub(crate) fn kind_is_closed(job: &Job, task: &TaskId, kind: &KindName, place: &
 }
 
 /// By index, whether a task stays in the fork as it is.
-fn kept(origin: &Job, chosen: Option<u32>) -> Vec<bool> {
-    let anew = chosen.map_or_else(BTreeSet::new, |chosen| origin.rests_on(chosen));
+fn kept(origin: &Job, anew: &BTreeSet<u32>) -> Vec<bool> {
     let stays = |(task, at): (&Task, u32)| match task.status {
+        // They come with the task that they are of.
+        _ if task.is_instance() => false,
         TaskStatus::Removed => true,
         // What is done at the end is done for each end.
         _ if task.part == Part::Finally => false,
@@ -142,7 +149,7 @@ fn kept(origin: &Job, chosen: Option<u32>) -> Vec<bool> {
 }
 
 /// The events that make kept tasks what they are, each behind those of the tasks that it needs.
-fn copies(origin: &Job, kept: &[bool]) -> Vec<Event> {
+fn copies(origin: &Job, kept: &[bool], anew: &BTreeSet<u32>) -> Vec<Event> {
     let place = places(origin);
     let is_kept = |&at: &u32| kept[at as usize];
     let task = |at: u32| &origin.tasks[at as usize];
@@ -150,8 +157,36 @@ fn copies(origin: &Job, kept: &[bool]) -> Vec<Event> {
     let copy = |at: u32| copy(task(at), TaskNumber(place[at as usize] + 1));
     // Those that are removed come first: the others need what they need then.
     let gone = origin.order.iter().copied().filter(removed).filter_map(copy);
-    let others = in_order_of_needs(origin).into_iter().filter(|at| is_kept(at) && !removed(at));
-    gone.chain(others.filter_map(copy)).collect()
+    let mut copies: Vec<Event> = gone.collect();
+    let mut next = count(origin.order.len());
+    for at in in_order_of_needs(origin).into_iter().filter(|at| !removed(at)) {
+        if has_begun_to_stay(task(at)) && (is_kept(&at) || !anew.contains(&at)) {
+            copies.extend(instances(origin, task(at), TaskNumber(place[at as usize] + 1), next));
+            next += task(at).items().unwrap_or_default().total;
+        }
+        copies.extend(Some(at).filter(is_kept).and_then(copy));
+    }
+    copies
+}
+
+/// Whether what the instances of a task have come to may be of use in a fork.
+fn has_begun_to_stay(task: &Task) -> bool {
+    task.fan().is_some() && task.part == Part::Tasks && !task.is_passed_over()
+}
+
+/// The events that make a task its instances, and those what they are that are to stay so; the
+/// first instance has the number behind `next`.
+fn instances(origin: &Job, of: &Task, task: TaskNumber, next: u32) -> Vec<Event> {
+    let Some(fan) = of.fan() else { return Vec::new() };
+    let mut events = vec![Event::TaskExpanded { task, items: fan.list().clone() }];
+    for (&at, place) in fan.instances().iter().zip(1..) {
+        let one = &origin.tasks[at as usize];
+        // A failure that its task is not over with is tried anew.
+        if one.status != TaskStatus::Failed || of.settled {
+            events.extend(copy(one, TaskNumber(next + place)));
+        }
+    }
+    events
 }
 
 fn copy(from: &Task, task: TaskNumber) -> Option<Event> {
@@ -256,7 +291,7 @@ struct Growing {
 }
 
 impl Growing {
-    fn new(origin: &Job, kept: &[bool], chosen: Option<u32>) -> Result<Self, Illegal> {
+    fn new(origin: &Job, kept: &[bool], chosen: Option<u32>, copied: u32) -> Result<Self, Illegal> {
         let workflow = origin.header.workflow.clone();
         // It was read from no file: who runs the file again means the origin.
         let submitted = Submitted { plan: plan(origin, kept), workflow, source: None };
@@ -269,7 +304,7 @@ impl Growing {
             job: origin.id,
             seq: origin.seq,
             task: chosen.map(|at| number(origin.tasks[at as usize].rank)),
-            copied: count(kept.iter().filter(|kept| **kept).count()),
+            copied,
         })?;
         Ok(fork)
     }

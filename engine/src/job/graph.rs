@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use annals_tasks_sdk::plan::{Decision, Plan, TaskSpec};
 
 use super::event::Part;
+use super::sorted::Sorted;
 use super::state::{Job, Task, count};
 use super::status::{JobStatus, TaskStatus};
 use super::steps::Steps;
@@ -49,10 +50,11 @@ impl Job {
             if std::mem::replace(&mut task.settled, true) {
                 continue;
             }
-            self.unsettled -= u32::from(task.part == Part::Tasks);
+            self.unsettled -= u32::from(task.part == Part::Tasks && !task.is_instance());
             // It never runs again, or begins anew at the next end.
             task.steps = Steps::default();
             let dependants = std::mem::take(&mut task.dependants);
+            self.settle_instances(index);
             for &dependant in &dependants {
                 let next = &mut self.tasks[dependant as usize];
                 next.unmet -= 1;
@@ -71,37 +73,34 @@ impl Job {
     /// Brings the ready set in line with a task's state.
     pub(super) fn refresh(&mut self, index: u32) {
         let task = &self.tasks[index as usize];
+        if task.fan().is_some() {
+            return self.regate(index);
+        }
         let entry = (task.rank, index);
-        let is_ready = task.is_ready();
+        let (mut is_ready, expands) = (task.is_ready(), task.is_to_expand());
         if task.spec.when.is_some() {
             let is_declined = is_ready && self.decision(task) != Decision::Run;
-            if is_declined {
-                self.declined.insert(entry);
-            } else {
-                self.declined.remove(&entry);
-            }
-            return self.show_ready(entry, is_ready && !is_declined);
+            show(&mut self.declined, entry, is_declined);
+            is_ready &= !is_declined;
+        }
+        if expands {
+            return show(&mut self.expanding, entry, is_ready);
         }
         self.show_ready(entry, is_ready);
     }
 
     fn show_ready(&mut self, entry: (u32, u32), is_ready: bool) {
         let kind = self.tasks[entry.1 as usize].kind;
-        let of_kind = &mut self.by_kind[kind as usize].ready;
-        if is_ready {
-            self.ready.insert(entry);
-            of_kind.insert(entry);
-        } else {
-            self.ready.remove(&entry);
-            of_kind.remove(&entry);
-        }
+        show(&mut self.ready, entry, is_ready);
+        show(&mut self.by_kind[kind as usize].ready, entry, is_ready);
     }
 
     /// Has the conditions of tasks that are ready looked at again: some look at what was passed
     /// over when they came into the plan, and do not need it. It may be removed after that, and in
     /// a fork it is not passed over before them.
     pub(super) fn look_anew(&mut self) {
-        let ready = self.ready.iter().chain(self.declined.iter()).map(|&(_, at)| at);
+        let ready = self.ready.iter().chain(self.declined.iter()).chain(self.expanding.iter());
+        let ready = ready.map(|&(_, at)| at);
         let conditional = ready.filter(|&at| self.tasks[at as usize].spec.when.is_some());
         for at in conditional.collect::<Vec<u32>>() {
             self.refresh(at);
@@ -115,7 +114,8 @@ impl Job {
         }
         for at in 0..count(self.tasks.len()) {
             let task = &mut self.tasks[at as usize];
-            if task.settled {
+            // Instances follow the task that they are of.
+            if task.settled || task.is_instance() {
                 continue;
             }
             if task.part == part {
@@ -181,6 +181,15 @@ impl Job {
         let work = self.tasks.iter().filter(|task| task.part == Part::Tasks);
         self.unsettled = count(work.count());
         debug_assert_eq!(self.status, JobStatus::Pending);
+    }
+}
+
+/// Has a set hold an entry, or not.
+fn show(set: &mut Sorted<(u32, u32)>, entry: (u32, u32), is_in: bool) {
+    if is_in {
+        set.insert(entry);
+    } else {
+        set.remove(&entry);
     }
 }
 

@@ -48,7 +48,13 @@ impl Job {
             Event::SkipRequested { .. } => Err("no attempt of the task is alive".into()),
             Event::TaskWaiting { task, .. } | Event::ChildStarted { task, .. } => {
                 self.starts(time)?;
+                self.runs_itself(*task)?;
                 self.is_ready(*task)
+            }
+            Event::TaskExpanded { task, items } => {
+                self.starts(time)?;
+                self.is_ready(*task)?;
+                self.at(*task)?.may_expand(items)
             }
             Event::RetryScheduled { task, .. } => self.may_retry(*task),
             Event::SignalReceived { name, .. } => self.may_receive(name),
@@ -56,13 +62,7 @@ impl Job {
                 self.starts(time)?;
                 self.may_deliver(*task, name, *signal)
             }
-            Event::TaskFailed { task, .. } => {
-                // A child ends also while its parent is paused.
-                let paused = self.at(*task)?.child.is_some().then_some(JobStatus::Paused);
-                let may = [JobStatus::Running, paused.unwrap_or(JobStatus::Running)];
-                self.in_status(&may)?;
-                self.is_ready(*task)
-            }
+            Event::TaskFailed { task, .. } => self.may_give_up(*task),
             Event::JobLinked(_)
             | Event::HoldPlaced { .. }
             | Event::HoldLifted
@@ -72,7 +72,7 @@ impl Job {
                 self.may_be_edited(event)
             }
             Event::TaskSkipped { task, .. } => self.may_leave(*task, TaskStatus::Skipped),
-            Event::TaskRemoved { task } => self.may_leave(*task, TaskStatus::Removed),
+            Event::TaskRemoved { task } => self.may_be_removed(*task),
             _ => self.may_become(event, time),
         }
     }
@@ -82,6 +82,10 @@ impl Job {
         let at = self.at(task)?;
         if at.waiting == Some(Waiting::Job) {
             return Ok(());
+        }
+        if let Some(fan) = at.fan() {
+            self.in_status(&[JobStatus::Running, JobStatus::Paused])?;
+            return self.may_end_by_instances(at, fan, TaskStatus::Completed);
         }
         self.starts(time)?;
         match at.waiting {
@@ -95,7 +99,9 @@ impl Job {
         if self.seq != 1 {
             return Err("only the second event says that a job is a fork".into());
         }
-        if copied as usize > self.tasks.len() {
+        // What a task becomes is not known before it has.
+        let expands = self.tasks.iter().any(Task::is_to_expand);
+        if copied as usize > self.tasks.len() && !expands {
             return Err(format!("the job has {} tasks", self.tasks.len()));
         }
         Ok(())
@@ -105,7 +111,23 @@ impl Job {
     /// needs.
     fn may_be_copied(&self, event: &Event) -> Verdict {
         match event {
-            Event::TaskCompleted { task, attempt: 0, .. } => self.is_ready(*task),
+            Event::TaskExpanded { task, items } => {
+                let at = self.at(*task)?;
+                // It may have come to need others after it had become its instances.
+                if at.status != TaskStatus::Pending {
+                    return Err(format!("task {} is {}", at.spec.id, at.status));
+                }
+                at.may_expand(items)
+            }
+            Event::TaskCompleted { task, attempt: 0, .. } => {
+                let at = self.at(*task)?;
+                match at.fan() {
+                    Some(fan) => self.may_end_by_instances(at, fan, TaskStatus::Completed),
+                    // It has its place in the list, wherever others may begin before it.
+                    None if at.is_instance() && at.status == TaskStatus::Pending => Ok(()),
+                    None => self.is_ready(*task),
+                }
+            }
             Event::TaskFailed { task, .. } => {
                 let at = self.at(*task)?;
                 if !at.is_tolerated() {
@@ -118,7 +140,7 @@ impl Job {
                 Ok(())
             }
             Event::TaskSkipped { task, .. } => self.may_leave(*task, TaskStatus::Skipped),
-            Event::TaskRemoved { task } => self.may_leave(*task, TaskStatus::Removed),
+            Event::TaskRemoved { task } => self.may_be_removed(*task),
             _ => Err("copies of what was settled in the origin are still to come".into()),
         }
     }
@@ -143,8 +165,12 @@ impl Job {
             }
             Event::TaskEdited { task, spec, .. } => {
                 self.is_open(*task)?;
-                if self.at(*task)?.spec.id != spec.id {
+                let at = self.at(*task)?;
+                if at.spec.id != spec.id {
                     return Err("a task keeps its id".into());
+                }
+                if at.fan().is_some() && !at.keeps_list(spec) {
+                    return Err("a task keeps the list that it has become instances for".into());
                 }
                 Draft::edited(self, *task, spec)
             }
@@ -159,6 +185,9 @@ impl Job {
         let at = self.at(task)?;
         if at.settled || at.is_passed_over() || at.is_engaged() {
             return Err(format!("task {} is {}", at.spec.id, at.status));
+        }
+        if at.is_instance() {
+            return Err(format!("{} stands in no plan", at.spec.id));
         }
         Ok(())
     }
@@ -261,6 +290,7 @@ impl Job {
 
     fn may_start(&self, task: TaskNumber, attempt: u32) -> Verdict {
         self.is_ready(task)?;
+        self.runs_itself(task)?;
         let at = self.at(task)?;
         if matches!(at.waiting, Some(Waiting::Timer { .. } | Waiting::Signal { .. })) {
             return Err(format!("task {} waits for a time or a signal", at.spec.id));
@@ -277,7 +307,8 @@ impl Job {
         if at.part == Part::Tasks || !self.dispatches() {
             self.is_not_ending()?;
         }
-        if at.status == TaskStatus::Failed && !at.settled {
+        let again = at.items().is_some_and(|items| items.failed + items.waiting > 0);
+        if (at.status == TaskStatus::Failed || again) && !at.settled {
             return Ok(());
         }
         self.is_ready(task)?;
@@ -297,6 +328,23 @@ impl Job {
             return Err(format!("task {} is {}", at.spec.id, at.status));
         }
         Ok(())
+    }
+
+    /// Whether a task may fail for good.
+    fn may_give_up(&self, task: TaskNumber) -> Verdict {
+        let at = self.at(task)?;
+        // A child, or the last of several instances, ends also while its job is paused.
+        let paused = (at.child.is_some() || at.fan().is_some()).then_some(JobStatus::Paused);
+        self.in_status(&[JobStatus::Running, paused.unwrap_or(JobStatus::Running)])?;
+        match at.fan() {
+            Some(fan) => self.may_end_by_instances(at, fan, TaskStatus::Failed),
+            None => self.is_ready(task),
+        }
+    }
+
+    fn may_be_removed(&self, task: TaskNumber) -> Verdict {
+        self.may_leave(task, TaskStatus::Removed)?;
+        if self.at(task)?.is_instance() { Err("it stands in no plan".into()) } else { Ok(()) }
     }
 
     fn at(&self, task: TaskNumber) -> Result<&Task, String> {
@@ -325,6 +373,15 @@ impl Job {
             return Err(format!("task {} needs {} others", at.spec.id, at.unmet));
         }
         Ok(())
+    }
+
+    /// Whether a task is one of which there are attempts.
+    fn runs_itself(&self, task: TaskNumber) -> Verdict {
+        let at = self.at(task)?;
+        if at.spec.for_each.is_none() {
+            return Ok(());
+        }
+        Err(format!("task {} is done for each element of a list", at.spec.id))
     }
 
     fn starts(&self, time: Timestamp) -> Verdict {

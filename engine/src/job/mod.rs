@@ -17,9 +17,12 @@ mod effect;
 mod ending;
 mod event;
 mod evolve;
+mod expand;
+mod fan;
 mod fork;
 mod glance;
 mod graph;
+mod instances;
 mod key;
 mod kinds;
 mod legal;
@@ -50,6 +53,7 @@ pub use event::{
     SkippedBy, Submitted, TaskNumber, ValueDigest,
 };
 pub use evolve::Illegal;
+pub use fan::Items;
 pub use fork::{ForkError, ForkFrom, fork};
 pub(crate) use fork::{kind_is_closed, no_such_event};
 pub use key::IdempotencyKey;

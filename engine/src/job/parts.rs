@@ -12,7 +12,7 @@ pub struct Purged {
     pub status: JobStatus,
     /// How many events it had.
     pub events: u64,
-    /// How many tasks it had, removed ones included.
+    /// How many tasks it had, removed ones and instances included.
     pub tasks: u32,
     /// How many attempts these had.
     pub attempts: u32,
@@ -108,6 +108,12 @@ impl Failure {
     pub const CHILD_FAILED: &'static str = "child_failed";
     /// The code of a task whose child was cancelled by somebody else than its parent.
     pub const CHILD_CANCELLED: &'static str = "child_cancelled";
+    /// The code of a task whose `for_each` gives no list.
+    pub const BAD_LIST: &'static str = "bad_list";
+    /// The code of a task whose `for_each` gives more elements than a task may have instances.
+    pub const TOO_MANY_INSTANCES: &'static str = "too_many_instances";
+    /// The code of a task of whose instances some have failed.
+    pub const INSTANCES_FAILED: &'static str = "instances_failed";
     /// The code of a job whose run took longer than its deadline.
     pub const DEADLINE_EXCEEDED: &'static str = "deadline_exceeded";
 

@@ -1,5 +1,6 @@
 //! Data flow: what a task is given, what the job gives, and who takes whose output.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use annals_tasks_sdk::plan::{
@@ -14,7 +15,7 @@ use super::state::{Job, Task, index};
 use super::status::TaskStatus;
 
 /// A template that takes large outputs many times over grows no further than this.
-const FILLED_MAX: usize = 16 << 20;
+pub(super) const FILLED_MAX: usize = 16 << 20;
 
 /// A place where the output of a task is taken, without a default.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,21 +23,28 @@ pub struct Dependant {
     /// The id of the task that takes it; `None` is the plan's `output`.
     pub task: Option<String>,
     /// JSON Pointer of the reference in that task's input, or in the plan's output; `when` where
-    /// it is that task's condition.
+    /// it is that task's condition, and with `for_each` before it where it is in that task's list.
     pub reference: String,
 }
 
 impl Job {
     /// The input of a task, with the values that its references name.
     pub fn input_of(&self, task: &Task) -> Result<Payload, Failure> {
-        self.fill(&task.spec.template())
+        let item = self.item_of(task);
+        let sources = Sources { job: self, item: item.as_ref(), too_much: Cell::new(None) };
+        let find = |reference: &Reference| sources.value_of(reference);
+        let filled = resolve_within(&task.spec.template(), FILLED_MAX, find);
+        sources.judge(filled)
     }
 
     /// Why [`Job::input_of`] would give no input. Outputs are large, and whether there is an
     /// input is asked before every attempt: it is not built to be thrown away.
     pub fn lacks_input(&self, task: &Task) -> Option<Failure> {
-        let value_of = |reference: &Reference| self.value_of(reference);
-        resolves_within(&task.spec.template(), FILLED_MAX, value_of).err().map(lack)
+        let item = self.item_of(task);
+        let sources = Sources { job: self, item: item.as_ref(), too_much: Cell::new(None) };
+        let find = |reference: &Reference| sources.value_of(reference);
+        let resolves = resolves_within(&task.spec.template(), FILLED_MAX, find);
+        sources.judge(resolves).err()
     }
 
     /// What the job gives: the plan's `output`, or the output of the last task that has not been
@@ -52,7 +60,7 @@ impl Job {
         let last = self.order.iter().rev().map(|&at| &self.tasks[at as usize]);
         let mut last =
             last.filter(|task| task.status != TaskStatus::Removed && task.part == Part::Tasks);
-        Ok(last.next().and_then(|task| task.output.clone()))
+        Ok(last.next().and_then(|task| self.output_of(task)))
     }
 
     fn takes_what_is_gone(&self, template: &Payload) -> bool {
@@ -62,14 +70,15 @@ impl Job {
         strict.any(|(from, ..)| self.task(from).is_some_and(gone))
     }
 
-    fn fill(&self, template: &Payload) -> Result<Payload, Failure> {
-        let filled = resolve_within(template, FILLED_MAX, |reference| self.value_of(reference));
-        filled.map_err(lack)
+    pub(super) fn fill(&self, template: &Payload) -> Result<Payload, Failure> {
+        let sources = Sources { job: self, item: None, too_much: Cell::new(None) };
+        let filled = resolve_within(template, FILLED_MAX, |reference| sources.value_of(reference));
+        sources.judge(filled)
     }
 
     pub(super) fn value_of(&self, reference: &Reference) -> Option<Payload> {
         match reference {
-            Reference::Output { task, .. } => self.task(self.find(task.as_str())?)?.output.clone(),
+            Reference::Output { task, .. } => self.output_of(self.task(self.find(task.as_str())?)?),
             Reference::Input { .. } => Some(self.header.input.clone()),
             _ => None,
         }
@@ -79,10 +88,11 @@ impl Job {
     /// output. A task's number is its place in the order of creation; `None` is the plan.
     pub(super) fn takers(&self) -> HashMap<TaskNumber, Vec<(Option<TaskNumber>, Dependant)>> {
         let mut takers: HashMap<_, Vec<_>> = HashMap::new();
-        let mut note = |template: &Payload, taker: Option<(TaskNumber, &Task)>| {
+        let mut note = |place: &str, template: &Payload, taker: Option<(TaskNumber, &Task)>| {
             for (from, reference, default) in self.taken_by(template) {
                 if !default {
                     let task = taker.map(|(_, task)| task.spec.id.to_string());
+                    let reference = format!("{place}{reference}");
                     let dependant = Dependant { task, reference };
                     let number = taker.map(|(number, _)| number);
                     takers.entry(from).or_default().push((number, dependant));
@@ -90,10 +100,13 @@ impl Job {
             }
         };
         for (taker, task) in self.tasks().filter(|(_, task)| task.is_to_run()) {
-            note(&task.spec.template(), Some((taker, task)));
+            note("", &task.spec.template(), Some((taker, task)));
+            if let Some(each) = task.spec.for_each.as_ref().filter(|_| task.is_to_expand()) {
+                note("for_each", &each.items, Some((taker, task)));
+            }
         }
         if let Some(output) = &self.header.output {
-            note(output, None);
+            note("", output, None);
         }
         takers
     }
@@ -202,7 +215,7 @@ impl Job {
             if part == Part::Finally && (is_of_work || pointer != CONDITION) {
                 return None;
             }
-            let place = pointer.strip_prefix("/input").unwrap_or("when").to_owned();
+            let place = pointer.strip_prefix("/input").unwrap_or(&pointer[1..]).to_owned();
             Some((from, place, is_strict))
         });
         known.collect()
@@ -221,6 +234,42 @@ impl Job {
     }
 }
 
+/// Where the values of a template come from.
+struct Sources<'a> {
+    job: &'a Job,
+    /// Of an instance, the element that it is for.
+    item: Option<&'a Payload>,
+    /// A task that was named, and whose instances have given more than anything may take.
+    too_much: Cell<Option<TaskNumber>>,
+}
+
+impl Sources<'_> {
+    fn value_of(&self, reference: &Reference) -> Option<Payload> {
+        if let Reference::Item { .. } = reference {
+            return self.item.cloned();
+        }
+        if let Some(number) = reference.task().and_then(|task| self.job.find(task.as_str()))
+            && self.job.task(number).is_some_and(Task::gives_too_much)
+        {
+            self.too_much.set(Some(number));
+            return None;
+        }
+        self.job.value_of(reference)
+    }
+
+    fn judge<T>(&self, filled: Result<T, Unresolved>) -> Result<T, Failure> {
+        let Some(task) = self.too_much.get().and_then(|task| self.job.task(task)) else {
+            return filled.map_err(lack);
+        };
+        let message = format!(
+            "the instances of task {} have given more than {FILLED_MAX} bytes, which is more than \
+             a task may take",
+            task.spec.id
+        );
+        Err(Failure::new("input_too_large", message))
+    }
+}
+
 const CONDITION: &str = "/when";
 
 /// A look of one task at another.
@@ -233,10 +282,16 @@ struct Taken {
 }
 
 fn taken_by(spec: &TaskSpec) -> Vec<Taken> {
-    let found = references(&spec.template()).unwrap_or_default().into_iter();
-    let of_input = found.filter_map(|Found { pointer, reference }| match reference {
+    let input = spec.template();
+    let list = spec.for_each.as_ref().map(|each| ("/for_each", &each.items));
+    let templates = [("/input", &*input)].into_iter().chain(list);
+    let found = templates.flat_map(|(place, template)| {
+        let found = references(template).unwrap_or_default().into_iter();
+        found.map(move |Found { pointer, reference }| (format!("{place}{pointer}"), reference))
+    });
+    let of_input = found.filter_map(|(pointer, reference)| match reference {
         Reference::Output { task, default, .. } => {
-            Some(Taken { task, pointer: format!("/input{pointer}"), is_strict: default.is_none() })
+            Some(Taken { task, pointer, is_strict: default.is_none() })
         }
         _ => None,
     });
@@ -262,6 +317,7 @@ fn lack(unresolved: Unresolved) -> Failure {
         Reference::Input { pointer, .. } => {
             format!("the job's input has nothing at {pointer:?}")
         }
+        Reference::Item { pointer, .. } => format!("the item has nothing at {pointer:?}"),
         _ => "the reference is of a sort that this version does not know".to_owned(),
     };
     Failure::new("missing_output", format!("{what}, which {pointer:?} takes"))

@@ -3,7 +3,7 @@
 use annals_tasks_sdk::plan::TaskSpec;
 
 use super::draft::{Draft, Needs};
-use super::event::{Part, TaskNumber};
+use super::event::{Event, Part, TaskNumber};
 use super::kinds;
 use super::size;
 use super::state::{Job, Task, count, index};
@@ -12,7 +12,20 @@ use super::steps::Steps;
 use super::waiting::Waiting;
 
 impl Job {
-    pub(super) fn task_inserted(
+    /// Takes in what the plan says of a task from now on, and what a task becomes.
+    pub(super) fn take_in_of_plan(&mut self, event: &Event) {
+        match event {
+            Event::TaskInserted { spec, part, after, needed_by, .. } => {
+                self.task_inserted(spec, *part, *after, needed_by);
+            }
+            Event::TaskMoved { task, after } => self.task_moved(*task, *after),
+            Event::TaskEdited { task, spec, reset } => self.task_edited(*task, spec, *reset),
+            Event::TaskExpanded { task, items } => self.expand(*task, items),
+            _ => self.take_in_of_child(event),
+        }
+    }
+
+    fn task_inserted(
         &mut self,
         spec: &TaskSpec,
         part: Part,
@@ -33,13 +46,13 @@ impl Job {
         self.bytes += size::of_task(&self.tasks[new as usize]);
     }
 
-    pub(super) fn task_moved(&mut self, task: TaskNumber, after: Option<TaskNumber>) {
+    fn task_moved(&mut self, task: TaskNumber, after: Option<TaskNumber>) {
         if let Some((order, needs)) = thought(Draft::moved(self, task, after)) {
             self.rearrange(order, &needs);
         }
     }
 
-    pub(super) fn task_edited(&mut self, task: TaskNumber, spec: &TaskSpec, reset: bool) {
+    fn task_edited(&mut self, task: TaskNumber, spec: &TaskSpec, reset: bool) {
         let Some(at) = index(task) else { return };
         let Some((order, needs)) = thought(Draft::edited(self, task, spec)) else { return };
         let task = &mut self.tasks[at as usize];
@@ -52,16 +65,9 @@ impl Job {
             task.outdate_child();
         }
         self.bytes += size::of_task(&self.tasks[at as usize]);
+        self.edit_instances(at, &old, reset);
         self.rearrange(order, &needs);
-        let begins_anew = match self.tasks[at as usize].waiting {
-            Some(Waiting::Kind) => old.kind != spec.kind,
-            Some(Waiting::Timer { .. } | Waiting::Signal { .. }) => {
-                old.kind != spec.kind || old.input != spec.input
-            }
-            // The time of a back-off stands.
-            Some(Waiting::Retry { .. } | Waiting::Job) | None => false,
-        };
-        if begins_anew {
+        if self.tasks[at as usize].begins_anew_with(&old, spec) {
             self.set_status(at, TaskStatus::Pending, None);
         }
         let task = &self.tasks[at as usize];
@@ -78,6 +84,7 @@ impl Job {
         for (&at, rank) in self.order.iter().zip(0..) {
             self.tasks[at as usize].rank = rank;
         }
+        self.rank_instances();
         for &at in &needs.relinked {
             self.set_needs(at, needs.of(at).to_vec());
         }
@@ -106,8 +113,29 @@ impl Job {
         }
         self.ready.clear();
         self.declined.clear();
+        self.expanding.clear();
         for place in 0..self.order.len() {
             self.refresh(self.order[place]);
+        }
+        for at in 0..count(self.tasks.len()) {
+            if self.tasks[at as usize].is_instance() {
+                self.refresh(at);
+            }
+        }
+    }
+}
+
+impl Task {
+    /// Whether what it waits for is no more what it is to wait for.
+    pub(super) fn begins_anew_with(&self, old: &TaskSpec, spec: &TaskSpec) -> bool {
+        match self.waiting {
+            Some(_) if self.is_to_expand() => true,
+            Some(Waiting::Kind) => old.kind != spec.kind,
+            Some(Waiting::Timer { .. } | Waiting::Signal { .. }) => {
+                old.kind != spec.kind || old.input != spec.input
+            }
+            // The time of a back-off stands.
+            Some(Waiting::Retry { .. } | Waiting::Job) | None => false,
         }
     }
 }

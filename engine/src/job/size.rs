@@ -79,7 +79,14 @@ mod tests {
         let submitted = Submitted { plan, workflow: None, source: None };
         let events = submit(submitted, &Limits::NONE).unwrap();
         let (now, losses) = (Timestamp::from_millis(1_800_000_000_000), LossRule::default());
-        let cx = Context { origin: Origin::ENGINE, key: None, now, random: 0.5, losses };
+        let cx = Context {
+            origin: Origin::ENGINE,
+            key: None,
+            now,
+            random: 0.5,
+            losses,
+            instances: 10_000,
+        };
         let mut job = begin(JobId::from_u128(1), events, &cx).unwrap().0;
         let new = job.memory_bytes();
         let task = TaskNumber(1);

@@ -11,6 +11,7 @@ pub use super::attempts::{Attempt, Checkpoint, StopReason};
 use super::child::{Child, Hold, Parent};
 use super::deadline::Deadline;
 use super::event::{Failure, Part, SkippedBy, TaskNumber};
+use super::fan::{Fan, InstanceOf};
 use super::kinds::OfKind;
 use super::linked::Holders;
 use super::purge::Tombstone;
@@ -63,6 +64,10 @@ pub struct Job {
     pub(super) names: Vec<u32>,
     /// Tasks that could start now, by rank and index.
     pub(super) ready: Sorted<(u32, u32)>,
+    /// Tasks that could become their instances now, by rank and index.
+    pub(super) expanding: Sorted<(u32, u32)>,
+    /// Tasks whose end may follow from those of their instances.
+    pub(super) ripe: Sorted<u32>,
     /// Tasks that could start now, but for their conditions.
     pub(super) declined: Sorted<(u32, u32)>,
     /// The same as `ready`, and `kindless`, by the kinds of the plan.
@@ -160,6 +165,10 @@ pub struct Task {
     pub spec: TaskSpec,
     pub(super) part: Part,
     pub(super) rank: u32,
+    /// What it is an instance of.
+    pub(super) of: Option<InstanceOf>,
+    /// Its instances, where it has any.
+    pub(super) fan: Option<Box<Fan>>,
     /// Its kind's place among those of the plan.
     pub(super) kind: u32,
     /// The tasks that it needs, resolved.
@@ -274,7 +283,7 @@ impl Job {
         self.exclusive().is_some_and(|own| own.taken || (own.since.is_some() && self.dispatches()))
     }
 
-    /// Its tasks in the order of the plan, removed ones included.
+    /// Its tasks in the order of the plan, removed ones included, instances not.
     pub fn tasks(&self) -> impl ExactSizeIterator<Item = (TaskNumber, &Task)> {
         self.order.iter().map(|&index| (number(index), &self.tasks[index as usize]))
     }
@@ -287,8 +296,10 @@ impl Job {
     /// A task's number by its id.
     pub fn find(&self, id: &str) -> Option<TaskNumber> {
         let id_of = |&at: &u32| self.tasks[at as usize].spec.id.as_str();
-        let place = self.names.binary_search_by(|at| id_of(at).cmp(id)).ok()?;
-        Some(number(self.names[place]))
+        match self.names.binary_search_by(|at| id_of(at).cmp(id)) {
+            Ok(place) => Some(number(self.names[place])),
+            Err(_) => self.find_instance(id),
+        }
     }
 
     /// The ids of the tasks that a task needs, resolved, removed ones passed over.
@@ -302,9 +313,9 @@ impl Job {
         self.counts
     }
 
-    /// How many tasks have not been removed.
+    /// How many tasks have not been removed; instances count as the one task that they are of.
     pub fn total_tasks(&self) -> u32 {
-        count(self.tasks.len()) - self.counts.removed
+        count(self.order.len()) - self.counts.removed
     }
 
     /// How many tasks of the work are not settled; those of `finally` do not count.
@@ -357,7 +368,8 @@ impl Job {
     /// Whether anything is left that could start, now or when its time comes.
     pub(super) fn can_go_on(&self) -> bool {
         let startable = !(self.ready.is_empty() && self.kindless.is_empty());
-        startable || !self.timed.is_empty() || !self.declined.is_empty() || self.awaits_signals()
+        let undecided = !(self.declined.is_empty() && self.expanding.is_empty());
+        startable || !self.timed.is_empty() || undecided || self.awaits_signals()
     }
 
     /// Whether the plan lets the job be paused by the failure of a task.
@@ -406,7 +418,7 @@ impl Task {
     /// Whether everything that it needs is settled and it could start.
     pub fn is_ready(&self) -> bool {
         let startable = matches!(self.status, TaskStatus::Pending | TaskStatus::Interrupted);
-        startable && self.unmet == 0 && !self.settled
+        startable && self.unmet == 0 && !self.settled && self.fan().is_none()
     }
 
     /// Whether a skip waits for its live attempt to end.

@@ -3,8 +3,8 @@
 use std::mem::size_of;
 use std::sync::Arc;
 
-use super::event::ValueDigest;
-use super::state::Task;
+use super::event::{TaskNumber, ValueDigest};
+use super::state::{Job, Task};
 
 /// A step whose result is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +64,22 @@ impl Steps {
             list.steps.push(step);
         }
         bytes
+    }
+}
+
+impl Job {
+    /// Takes in that an attempt has recorded a step.
+    pub(super) fn step_recorded(
+        &mut self,
+        task: TaskNumber,
+        attempt: u32,
+        name: &str,
+        value: ValueDigest,
+    ) {
+        let step = RecordedStep { name: name.into(), seq: self.seq, attempt, value };
+        let mut bytes = 0;
+        self.on(task, |task| bytes = task.steps.push(step));
+        self.bytes += bytes;
     }
 }
 

@@ -108,6 +108,7 @@ impl Desk<'_> {
             now: self.now,
             random: fastrand::f64(),
             losses: self.shared.settings.losses,
+            instances: self.shared.settings.limits.instances,
         };
         let job = self.id;
         match self.executor.step(report, &cx) {

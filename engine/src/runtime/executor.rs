@@ -163,7 +163,7 @@ impl Executor {
         // What came before a purge is looked at when the job has no tasks any more.
         let tasks = match self.job.purged() {
             Some(tombstone) => tombstone.purged.tasks as usize,
-            None => self.job.tasks().len(),
+            None => self.job.numbered_tasks().len(),
         };
         self.written.take_in((self.job.id(), tasks), self.head.seq, &self.fresh)
     }
@@ -264,7 +264,7 @@ impl Executor {
         let durable = self.durable_seq;
         while let Some((_, task)) = self.unshown.pop_front_if(|(seq, _)| *seq <= durable) {
             if let (Some(outputs), Some(task)) = (&self.outputs, self.job.task(task)) {
-                outputs.show(task);
+                outputs.show(&self.job, task);
             }
         }
     }
@@ -281,7 +281,7 @@ impl Executor {
             let outputs = Outputs::default();
             // Also those that are not durable yet: before they are, the first attempt that asks
             // has not started.
-            job.tasks().for_each(|(_, task)| outputs.show(task));
+            job.numbered_tasks().for_each(|(_, task)| outputs.show(job, task));
             Arc::new(outputs)
         });
         Arc::clone(shown)
@@ -437,10 +437,10 @@ pub(super) type Entries = JobMap<Entry>;
 pub(super) struct Outputs(Mutex<HashMap<TaskId, Payload>>);
 
 impl Outputs {
-    fn show(&self, task: &Task) {
-        if let Some(output) = task.output() {
+    fn show(&self, job: &Job, task: &Task) {
+        if let Some(output) = job.output_of(task) {
             let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            shown.insert(task.spec.id.clone(), output.clone());
+            shown.insert(task.spec.id.clone(), output);
         }
     }
 

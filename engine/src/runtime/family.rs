@@ -453,7 +453,8 @@ impl Shared {
         let mut events = submit(submitted, limits).map_err(|errors| bad("bad_plan", &errors.0))?;
         events.insert(1, Event::JobLinked(Box::new(parent)));
         let (origin, losses) = (Origin::ENGINE, self.settings.losses);
-        let cx = Context { origin, key: None, now, random: fastrand::f64(), losses };
+        let (random, instances) = (fastrand::f64(), limits.instances);
+        let cx = Context { origin, key: None, now, random, losses, instances };
         let begun = Executor::begin(id, events, &cx);
         let begun = begun.map_err(|error| {
             TaskError::new("bad_plan", format!("the child cannot begin: {error}")).give_up()

@@ -97,6 +97,7 @@ impl JobHandle {
             now: shared.clock.now(),
             random: fastrand::f64(),
             losses: shared.settings.losses,
+            instances: shared.settings.limits.instances,
         };
         let making = Arc::clone(shared);
         if ask.dry_run {
@@ -204,12 +205,16 @@ fn weight_of_event(event: &Event) -> usize {
     match event {
         Event::JobSubmitted(submitted) => {
             let plan = &submitted.plan;
-            let inputs = plan.all_tasks().map(|task| task.input.as_str().len());
+            let inputs = plan.all_tasks().map(|task| {
+                let list = task.for_each.as_ref().map_or(0, |each| each.items.as_str().len());
+                task.input.as_str().len() + list
+            });
             plan.input.as_str().len() + inputs.sum::<usize>()
         }
         Event::TaskCompleted { output, .. } | Event::TaskSkipped { output: Some(output), .. } => {
             output.as_str().len()
         }
+        Event::TaskExpanded { items, .. } => items.as_str().len(),
         Event::TaskFailed { error, .. } => error.message.len(),
         Event::TaskInserted { spec, .. } | Event::TaskEdited { spec, .. } => {
             spec.input.as_str().len()

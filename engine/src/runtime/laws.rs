@@ -159,8 +159,9 @@ impl Written {
         let children = job.children().collect();
         let signals = Undelivered::of(job);
         let mut written = Self { time: job.time(), run, children, signals, ..Self::nothing() };
-        if job.counts().completed > 0 {
-            let completed = job.tasks().filter(|(_, task)| task.status() == TaskStatus::Completed);
+        if job.counts().completed > 0 || job.has_instances() {
+            let all = job.numbered_tasks();
+            let completed = all.filter(|(_, task)| task.status() == TaskStatus::Completed);
             for (number, task) in completed {
                 // Each number comes once.
                 let _ = match task.part() {

@@ -233,16 +233,22 @@ fn end_leftovers(shared: &Shared, recovered: &mut Recovered) -> Result<(), Start
 
 /// What every event fits into a row with: a plan takes up to three times its size as JSON, and
 /// the texts beside it come on top.
-const LIMITS_MAX: Limits =
-    Limits { tasks: 100_000, plan_bytes: 16 << 20, payload_bytes: 16 << 20, child_depth: 64 };
+const LIMITS_MAX: Limits = Limits {
+    tasks: 100_000,
+    plan_bytes: 16 << 20,
+    payload_bytes: 16 << 20,
+    child_depth: 64,
+    instances: 100_000,
+};
 
 fn check_limits(limits: &Limits) -> Result<(), StartError> {
-    let Limits { tasks, plan_bytes, payload_bytes, child_depth } = *limits;
+    let Limits { tasks, plan_bytes, payload_bytes, child_depth, instances } = *limits;
     let all = [
         ("tasks", tasks, LIMITS_MAX.tasks),
         ("plan_bytes", plan_bytes, LIMITS_MAX.plan_bytes),
         ("payload_bytes", payload_bytes, LIMITS_MAX.payload_bytes),
         ("child_depth", child_depth, LIMITS_MAX.child_depth),
+        ("instances", instances, LIMITS_MAX.instances),
     ];
     match all.into_iter().find(|(_, limit, most)| limit > most) {
         Some((name, limit, most)) => Err(StartError::Limit { name, limit, most }),

@@ -150,6 +150,7 @@ impl Shared {
             now: self.clock.now(),
             random: fastrand::f64(),
             losses: self.settings.losses,
+            instances: self.settings.limits.instances,
         };
         let executor = Box::new(Executor::begin(job, events, &cx)?);
         self.take_over(executor, claim, shows).await

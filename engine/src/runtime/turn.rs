@@ -295,6 +295,7 @@ impl Loop {
             now: self.now,
             random: fastrand::f64(),
             losses: self.shared.settings.losses,
+            instances: self.shared.settings.limits.instances,
         }
     }
 

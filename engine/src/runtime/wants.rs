@@ -238,7 +238,7 @@ mod tests {
         let submitted = Submitted { plan, workflow: None, source: None };
         let events = submit(submitted, &Limits::NONE).unwrap();
         let (origin, losses) = (Origin::ENGINE, LossRule::default());
-        let cx = Context { origin, key: None, now: NOW, random: 0.5, losses };
+        let cx = Context { origin, key: None, now: NOW, random: 0.5, losses, instances: 10_000 };
         let (job, _) = begin(JobId::from_u128(1), events, &cx).unwrap();
         Executor::new(job, Head::default())
     }

@@ -111,7 +111,7 @@ struct SpanFields {
 impl SpanFields {
     fn key(&self) -> Option<Key> {
         let job = self.job.parse().ok()?;
-        Some((job, TaskId::new(&self.task).ok()?, self.attempt.parse().ok()?))
+        Some((job, TaskId::known(&self.task).ok()?, self.attempt.parse().ok()?))
     }
 }
 

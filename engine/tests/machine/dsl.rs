@@ -5,7 +5,9 @@
 //! failure pauses), `^fail` or `^pause` (on loss), `$x` or `$x=` (takes the output of x, without
 //! or with a default), `#code` (never retried) and `%` with a condition at the end: `%x` or `%x=5`
 //! (the output of x is true, or 5), `%x:failed,skipped` (x has ended so), `%:failed` (the job is
-//! about to end so). What stands behind `@finally` is done at the end; `@fast` fails fast.
+//! about to end so). `&` at the very end makes a task one for each element: `&[1,2]`, or `&x` of
+//! the output of x, `/2` behind it two at a time. What stands behind
+//! `@finally` is done at the end; `@fast` fails fast.
 //! `@manual` waits for its start, `@in30` has a deadline of so many seconds, `@out$x` makes the
 //! plan's output that of x, `@key$host` gives it an
 //! exclusive key.
@@ -24,7 +26,9 @@ use annals_engine::job::{
     PauseMode, Place, Recorded, Report, StepError, Submitted, TaskNumber, ValueDigest, Wait, begin,
     step, submit,
 };
-use annals_tasks_sdk::plan::{Backoff, Limits, OnFailure, OnLost, Plan, PolicyFields, Retry};
+use annals_tasks_sdk::plan::{
+    Backoff, ForEach, Limits, OnFailure, OnLost, Plan, PolicyFields, Retry,
+};
 use annals_tasks_sdk::plan::{Policy, Start, TaskPatch, TaskSpec};
 use annals_tasks_sdk::{Done, Exit, JobId, KindName, Payload, TaskError, TaskId, Timestamp};
 use std::time::Duration;
@@ -32,14 +36,14 @@ use std::time::Duration;
 use crate::told::signal;
 
 pub(crate) fn id(name: &str) -> TaskId {
-    TaskId::new(name).unwrap()
+    TaskId::known(name).unwrap()
 }
 
 /// The context at a time in seconds.
 pub(crate) fn at(seconds: i64) -> Context {
     let now = Timestamp::from_millis(seconds * 1_000);
     let losses = LossRule::default();
-    Context { origin: Origin::actor("ada"), key: None, now, random: 0.0, losses }
+    Context { origin: Origin::actor("ada"), key: None, now, random: 0.0, losses, instances: 10_000 }
 }
 
 pub(crate) fn plan(text: &str) -> Plan {
@@ -79,6 +83,7 @@ fn taking(outputs: &[(&str, bool)]) -> Payload {
 
 fn task(word: &str) -> TaskSpec {
     let marks = ['<', '*', '?', '!', '^', '$', '#'];
+    let (word, each) = word.split_once('&').map_or((word, None), |(word, each)| (word, Some(each)));
     let (word, when) = word.split_once('%').map_or((word, None), |(word, when)| (word, Some(when)));
     let end = word.find(marks).unwrap_or(word.len());
     let mut spec = TaskSpec::new(id(&word[..end]), KindName::new("noop").unwrap());
@@ -121,7 +126,23 @@ fn task(word: &str) -> TaskSpec {
     let json = when.map(|when| format!(r#"{{"id":"_","kind":"_","when":{}}}"#, condition(when)));
     let read = json.map(|json| TaskSpec::from_json(&json, &Limits::default()).unwrap());
     spec.when = read.and_then(|read| read.when);
+    if let Some(each) = each {
+        spec.for_each = Some(Box::new(for_each(each)));
+        if spec.input.is_null() {
+            spec.input = Payload::trusted(r#"{"$item":""}"#);
+        }
+    }
     spec
+}
+
+fn for_each(text: &str) -> ForEach {
+    let (items, concurrency) = text.split_once('/').unwrap_or((text, ""));
+    let items = if items.starts_with(['[', '{']) {
+        items.to_owned()
+    } else {
+        format!(r#"{{"$output":"{items}"}}"#)
+    };
+    ForEach { items: Payload::parse(&items).unwrap(), concurrency: concurrency.parse().ok() }
 }
 
 fn condition(text: &str) -> String {
@@ -333,6 +354,9 @@ impl World {
                 format!("{name} {} {told} {signal}", of(task))
             }
             Event::RetryScheduled { task, due } => format!("{name} {} {}", of(task), seconds(due)),
+            Event::TaskExpanded { task, items } => {
+                format!("{name} {} {}", of(task), items.elements().unwrap().len())
+            }
             Event::TaskFailed { task, error } => format!("{name} {} {}", of(task), error.code),
             Event::JobFailed { error } | Event::DeadlinePassed { error } => {
                 format!("{name} {}", error.code)
@@ -358,6 +382,19 @@ impl World {
             format!("{}={}", task.spec.id, task.status())
         };
         self.job.tasks().map(one).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The instances of a task: `completed failed pending`.
+    pub(crate) fn items(&self, task: &str) -> String {
+        let task = self.job.task(self.job.find(task).unwrap()).unwrap();
+        let words = self.job.instances(task).map(|(_, one)| one.status().as_str());
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// What a task gives, as JSON.
+    pub(crate) fn output(&self, task: &str) -> Option<String> {
+        let task = self.job.task(self.job.find(task).unwrap()).unwrap();
+        self.job.output_of(task).map(|output| output.as_str().to_owned())
     }
 
     /// The effects now: `want b`, `run a#1`, `stop a#1 Cancel`, `wake 30`.

@@ -14,6 +14,7 @@ mod driver;
 mod dsl;
 mod edits;
 mod failures;
+mod fan;
 mod finally;
 mod flow;
 mod forks;

@@ -399,7 +399,7 @@ fn print(command: &str, answer: &Result<Vec<Recorded>, Rejection>) {
 fn context(rng: &mut Rng, now: i64) -> Context {
     let (now, random) = (Timestamp::from_millis(now), rng.f64());
     let losses = LossRule::default();
-    Context { origin: Origin::actor("walk"), key: None, now, random, losses }
+    Context { origin: Origin::actor("walk"), key: None, now, random, losses, instances: 10_000 }
 }
 
 pub(crate) fn setting(name: &str) -> Option<u64> {

@@ -84,6 +84,7 @@ async fn limits_beyond_what_the_log_holds_are_refused() {
         ("tasks", Limits { tasks: usize::MAX, ..Limits::default() }),
         ("plan_bytes", Limits { plan_bytes: 65 << 20, ..Limits::default() }),
         ("payload_bytes", Limits { payload_bytes: 65 << 20, ..Limits::default() }),
+        ("instances", Limits { instances: 100_001, ..Limits::default() }),
     ];
     for (wrong, limits) in too_much {
         match within(world.engine().limits(limits).start()).await.map(drop) {

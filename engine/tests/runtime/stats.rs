@@ -151,7 +151,7 @@ fn killed(folder: &Path) {
     let submitted = Submitted { plan: plan(text), workflow: None, source: None };
     let now = Timestamp::from_millis(1_700_000_000_000);
     let (origin, losses) = (Origin::ENGINE, LossRule::default());
-    let cx = Context { origin, key: None, now, random: 0.5, losses };
+    let cx = Context { origin, key: None, now, random: 0.5, losses, instances: 10_000 };
     let events = first_events(submitted, &Limits::default()).unwrap();
     let id = JobId::from_u128(7);
     let (_, recorded) = begin(id, events, &cx).unwrap();

@@ -7,7 +7,7 @@ use super::input::{Node, Source, Template};
 use super::when::When;
 use super::{Payload, PayloadError};
 use crate::plan::fault::Faults;
-use crate::plan::{Plan, Policy, PolicyFields, TaskSpec, references};
+use crate::plan::{ForEach, Plan, Policy, PolicyFields, TaskSpec, references};
 use crate::{KindName, TaskId};
 
 /// What was said so far.
@@ -25,6 +25,8 @@ pub(super) struct Said {
     pub(super) id: Box<str>,
     pub(super) title: Option<Box<str>>,
     input: Template,
+    pub(super) each: Option<Template>,
+    pub(super) concurrency: Option<u32>,
     pub(super) after: Vec<Source>,
     pub(super) at_once: bool,
     pub(super) when: Option<When>,
@@ -46,6 +48,8 @@ impl Draft {
             id: kind.into(),
             title: None,
             input,
+            each: None,
+            concurrency: None,
             after: Vec::new(),
             at_once: false,
             when: None,
@@ -81,10 +85,13 @@ impl Draft {
             let input = self.write(&said.input).map_err(|error| fail("input", error));
             let when = said.when.as_ref().map(|when| when.condition(|task| self.id(task)));
             let when = when.transpose().map_err(|error| fail("when", error));
+            let for_each = self.for_each(said).map_err(|(field, error)| fail(field, error));
             let (Ok(id), Ok(kind), Ok(input), Ok(when)) = (id, kind, input, when) else { continue };
+            let Ok(for_each) = for_each else { continue };
             let (needs, when) = (self.needs(said), when.map(Box::new));
             let (title, policy) = (said.title.clone(), Policy::new(said.policy.clone()));
-            let spec = TaskSpec { title, input, needs, when, policy, ..TaskSpec::new(id, kind) };
+            let spec =
+                TaskSpec { title, input, needs, when, for_each, policy, ..TaskSpec::new(id, kind) };
             match said.part {
                 Part::Tasks => plan.tasks.push(spec),
                 Part::Finally => plan.finally.push(spec),
@@ -131,10 +138,23 @@ impl Draft {
         }
     }
 
+    /// The list for each element of which the task is done, where it is.
+    fn for_each(&self, said: &Said) -> Result<Option<Box<ForEach>>, (&'static str, String)> {
+        let Some(list) = &said.each else {
+            return match said.concurrency {
+                None => Ok(None),
+                Some(_) => Err(("concurrency", "it is for what `Flow::each` adds".into())),
+            };
+        };
+        let items = self.write(list).map_err(|error| ("for_each", error))?;
+        Ok(Some(Box::new(ForEach { items, concurrency: said.concurrency })))
+    }
+
     /// `None`, for the task before it, where it neither takes a wire of a task nor names one.
     fn needs(&self, said: &Said) -> Option<Box<[TaskId]>> {
         let mut sources = BTreeSet::new();
         collect_tasks(&said.input, &mut sources);
+        said.each.iter().for_each(|list| collect_tasks(list, &mut sources));
         let looked_at = said.when.as_ref().and_then(When::source);
         for source in said.after.iter().copied().chain(looked_at) {
             if let Source::Task(task) | Source::Optional(task) = source {
@@ -162,6 +182,7 @@ impl Draft {
     fn write_into(&self, template: &Template, text: &mut String) -> Result<(), String> {
         match &template.0 {
             Node::Wire(Source::Job) => text.push_str(r#"{"$input":""}"#),
+            Node::Wire(Source::Item) => text.push_str(r#"{"$item":""}"#),
             Node::Wire(Source::Task(task)) => {
                 let task = self.tasks.get(*task).ok_or("this wire is of another flow")?;
                 text.extend([r#"{"$output":""#, &task.id, r#""}"#]);
@@ -212,7 +233,7 @@ fn collect_tasks(template: &Template, tasks: &mut BTreeSet<usize>) {
         Node::Wire(Source::Task(task) | Source::Optional(task)) => {
             tasks.insert(*task);
         }
-        Node::Wire(Source::Job | Source::Value(_)) | Node::Value(_) => {}
+        Node::Wire(Source::Job | Source::Value(_) | Source::Item) | Node::Value(_) => {}
         Node::Tuple(parts) => parts.iter().for_each(|part| collect_tasks(part, tasks)),
         Node::Call(_, input) => collect_tasks(input, tasks),
     }

@@ -15,6 +15,8 @@ pub(super) enum Source {
     Optional(usize),
     /// The value that was given at this position.
     Value(usize),
+    /// The element that an instance of a task is for.
+    Item,
 }
 
 /// The input of a task while the ids of the others are not settled.

@@ -57,6 +57,7 @@
 //! ```
 
 mod build;
+mod each;
 mod input;
 mod step;
 mod when;

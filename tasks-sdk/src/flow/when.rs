@@ -42,6 +42,9 @@ impl When {
                         let task = id(*task).ok_or(OTHER)?;
                         Reference::Output { task, pointer, default: None }
                     }
+                    Source::Item => {
+                        return Err("a condition is looked at once, before there are items".into());
+                    }
                     Source::Value(_) => return Err("a value is known before the job runs".into()),
                 };
                 Condition::Value { reference, test }

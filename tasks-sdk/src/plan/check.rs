@@ -10,6 +10,7 @@ use super::read::Unread;
 use super::words::{self, NAME_CHARS_MAX};
 use super::{
     Backoff, Limits, OnFailure, OnLost, Plan, PolicyFields, Retry, TaskSpec, child, condition,
+    for_each,
 };
 use crate::duration::DURATION_MAX;
 use crate::near::hint;
@@ -117,8 +118,9 @@ pub(super) fn alone(
     if let Some(condition) = &task.when {
         condition::check(condition, &(place() + "/when"), faults);
     }
-    if task.for_each.is_some() {
-        faults.add(place() + "/for_each", "`for_each` is not supported by this version");
+    if let Some(each) = &task.for_each {
+        payload(&each.items, || place() + "/for_each", "the list", limits, faults);
+        for_each::check(each, &place(), limits, faults);
     }
     if !task.policy.is_default() {
         policy(&task.policy, &place(), faults);

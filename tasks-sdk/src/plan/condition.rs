@@ -213,6 +213,11 @@ fn of_status(fields: &Fields<'_>, faults: &mut Faults) -> Option<Condition> {
 /// What is wrong with a condition, whatever its task is.
 pub(super) fn check(condition: &Condition, place: &str, faults: &mut Faults) {
     match condition {
+        Condition::Value { reference: Reference::Item { .. }, .. } => {
+            let detail = "a condition is looked at once for the whole task, and not for each \
+                `$item`";
+            faults.add(place, detail);
+        }
         Condition::Value { test: Test::In(values), .. } if values.is_empty() => {
             faults.add(format!("{place}/in"), "`in` must have at least one value");
         }
@@ -239,6 +244,7 @@ pub(super) fn write(condition: &Condition) -> String {
                     }
                 }
                 Reference::Input { pointer, .. } => object.field("$input", pointer),
+                Reference::Item { pointer, .. } => object.field("$item", pointer),
             }
             if let Some(default) = reference.default() {
                 object.raw("default", default.as_str());

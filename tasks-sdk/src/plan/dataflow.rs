@@ -2,6 +2,7 @@
 
 use super::check::{All, Ids};
 use super::fault::Faults;
+use super::for_each::{Template, misplaced};
 use super::order::Order;
 use super::read::Unread;
 use super::{Condition, Found, Plan, Reference, TaskEnd, TaskSpec, references};
@@ -29,14 +30,17 @@ pub(super) fn data(
         if faults.is_full() {
             return;
         }
-        let place = || all.place(task) + "/input";
-        for Found { pointer, reference } in found(&spec.template(), place, faults) {
-            let known = check(&reference, &pointer, input.as_ref(), ids, faults);
-            let Some(needed) = known else { continue };
-            if all.is_of_finally(task) {
-                wants_default(&reference, &pointer, faults);
-            } else if !order.needs_directly(task, needed) {
-                distant.push(Distant { pointer, task, needed });
+        for (template, text) in spec.templates() {
+            let place = || all.place(task) + template.place();
+            for Found { pointer, reference } in found(&text, place, faults) {
+                stands(spec, template, &reference, &pointer, faults);
+                let known = check(&reference, &pointer, input.as_ref(), ids, faults);
+                let Some(needed) = known else { continue };
+                if all.is_of_finally(task) {
+                    wants_default(&reference, &pointer, faults);
+                } else if !order.needs_directly(task, needed) {
+                    distant.push(Distant { pointer, task, needed });
+                }
             }
         }
         let Some(condition) = &spec.when else { continue };
@@ -55,8 +59,23 @@ pub(super) fn data(
             if known.is_some_and(|task| all.is_of_finally(task)) {
                 let detail = "the job's output is decided before the tasks of `finally` run";
                 faults.add(pointer, detail);
+            } else if let Reference::Item { .. } = reference {
+                faults.add(pointer, "`$item` is for the input of a task with `for_each`");
             }
         }
+    }
+}
+
+/// Whether a reference can stand where it does, whatever it names.
+fn stands(
+    spec: &TaskSpec,
+    template: Template,
+    reference: &Reference,
+    pointer: &str,
+    faults: &mut Faults,
+) {
+    if let Some(detail) = misplaced(spec, template, reference) {
+        faults.add(pointer, detail);
     }
 }
 
@@ -151,6 +170,7 @@ fn check(
             check_input(reference, pointer, input, faults);
             None
         }
+        Reference::Item { .. } => None,
     }
 }
 
@@ -170,11 +190,14 @@ fn check_input(
 /// What can be said of a task's references without the tasks around it.
 pub(super) fn alone(spec: &TaskSpec, input: &Payload, at_end: bool, faults: &mut Faults) {
     let mut tree = None;
-    for Found { pointer, reference } in found(&spec.template(), || "/input".into(), faults) {
-        let input = tree.get_or_insert_with(|| Tree::new(input.as_str()));
-        check_input(&reference, &pointer, Some(input), faults);
-        if at_end {
-            wants_default(&reference, &pointer, faults);
+    for (template, text) in spec.templates() {
+        for Found { pointer, reference } in found(&text, || template.place().into(), faults) {
+            stands(spec, template, &reference, &pointer, faults);
+            let input = tree.get_or_insert_with(|| Tree::new(input.as_str()));
+            check_input(&reference, &pointer, Some(input), faults);
+            if at_end {
+                wants_default(&reference, &pointer, faults);
+            }
         }
     }
     if let Some(condition) = &spec.when {

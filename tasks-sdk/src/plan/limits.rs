@@ -11,6 +11,8 @@ pub struct Limits {
     pub payload_bytes: usize,
     /// How many ancestors a child job may have.
     pub child_depth: usize,
+    /// Instances of one task that is done for each element of a list.
+    pub instances: usize,
 }
 
 impl Limits {
@@ -20,12 +22,19 @@ impl Limits {
         plan_bytes: usize::MAX,
         payload_bytes: usize::MAX,
         child_depth: usize::MAX,
+        instances: usize::MAX,
     };
 }
 
 impl Default for Limits {
-    /// 10,000 tasks, 16 MiB a plan, 2 MiB a payload, children 16 deep.
+    /// 10,000 tasks, 16 MiB a plan, 2 MiB a payload, children 16 deep, 10,000 instances of a task.
     fn default() -> Self {
-        Self { tasks: 10_000, plan_bytes: 16 << 20, payload_bytes: 2 << 20, child_depth: 16 }
+        Self {
+            tasks: 10_000,
+            plan_bytes: 16 << 20,
+            payload_bytes: 2 << 20,
+            child_depth: 16,
+            instances: 10_000,
+        }
     }
 }

@@ -47,7 +47,12 @@ impl TaskPatch {
             return Err(nothing());
         }
         // On a task that has nothing but what it must have.
-        let whole = merged(r#"{"id":"_","kind":"_"}"#, &members);
+        let base = if members.contains_key("concurrency") {
+            r#"{"id":"_","kind":"_","for_each":[]}"#
+        } else {
+            r#"{"id":"_","kind":"_"}"#
+        };
+        let whole = merged(base, &members);
         let mut spec = read::task(&whole, "", &mut faults).spec;
         let kind = members.contains_key("kind").then(|| spec.kind.clone());
         if !members.contains_key("input")
@@ -88,7 +93,12 @@ impl TaskPatch {
     /// The task with these fields replaced.
     pub fn apply(&self, task: &TaskSpec) -> Result<TaskSpec, PlanErrors> {
         let mut faults = Faults::default();
-        let whole = merged(&write::task(task), &self.fields);
+        let mut fields = self.fields.clone();
+        if fields.get("for_each").is_some_and(|list| &**list == "null") {
+            // It goes with the list that it is for.
+            fields.entry("concurrency".into()).or_insert_with(|| "null".into());
+        }
+        let whole = merged(&write::task(task), &fields);
         let spec = read::task(&whole, "", &mut faults).spec;
         faults.finish()?;
         Ok(spec)
@@ -162,6 +172,12 @@ mod tests {
         let edited = patch(r#"{"needs": null, "title": null}"#).apply(&task).unwrap();
         assert_eq!(edited, TaskSpec { title: None, needs: None, ..task.clone() });
         let edited = patch(r#"{"retry": {"max_attempts": 9}}"#).apply(&task).unwrap();
-        assert_eq!((edited.policy.retry.max_attempts, edited.title), (9, task.title));
+        assert_eq!((edited.policy.retry.max_attempts, edited.title), (9, task.title.clone()));
+        let each = r#"{"id":"a","kind":"noop","for_each":[1],"concurrency":2}"#;
+        let each = TaskSpec::from_json(each, &Limits::default()).unwrap();
+        let fewer = patch(r#"{"concurrency": 1}"#).apply(&each).unwrap();
+        assert_eq!(fewer.for_each.unwrap().concurrency, Some(1));
+        assert_eq!(patch(r#"{"for_each": null}"#).apply(&each).unwrap().for_each, None);
+        assert!(patch(r#"{"concurrency": 1}"#).apply(&task).is_err(), "there is no list");
     }
 }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::fault::Faults;
 use super::fields::{self, Fields, Known};
 use super::read_policy::policy;
-use super::{Limits, Plan, Policy, Start, TaskSpec, check, condition};
+use super::{Limits, Plan, Policy, Start, TaskSpec, check, condition, for_each};
 use crate::json;
 use crate::{BadName, KindName, Payload, TaskId};
 
@@ -37,6 +37,8 @@ pub(super) const TASK: Known = Known {
         "input",
         "needs",
         "when",
+        "for_each",
+        "concurrency",
         "timeout",
         "heartbeat_timeout",
         "cancel_grace",
@@ -44,7 +46,7 @@ pub(super) const TASK: Known = Known {
         "on_failure",
         "on_lost",
     ],
-    unsupported: &["compensate", "for_each", "concurrency", "weight", "isolation"],
+    unsupported: &["compensate", "weight", "isolation"],
 };
 
 /// What could not be read. Its places hold stand-ins, about which nothing more is said.
@@ -210,6 +212,7 @@ pub(super) fn task(text: &str, pointer: &str, faults: &mut Faults) -> Lone {
         input: payload(&fields, "input", faults).unwrap_or_default(),
         needs,
         when,
+        for_each: for_each::read(&fields, faults),
         policy: Policy::new(policy(&fields, faults)),
         ..named
     };

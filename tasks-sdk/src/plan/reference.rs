@@ -29,28 +29,40 @@ pub enum Reference {
         /// What to take where there is none.
         default: Option<Payload>,
     },
+    /// `{"$item": POINTER, "default": VALUE}`, in the input of a task that is done for each element
+    /// of a list: that element or a part of it.
+    Item {
+        /// JSON Pointer into it; empty for the whole.
+        pointer: Box<str>,
+        /// What to take where there is none.
+        default: Option<Payload>,
+    },
 }
 
 impl Reference {
-    /// JSON Pointer into the output or input; empty for the whole.
+    /// JSON Pointer into the output, input or element; empty for the whole.
     pub fn pointer(&self) -> &str {
         match self {
-            Self::Output { pointer, .. } | Self::Input { pointer, .. } => pointer,
+            Self::Output { pointer, .. }
+            | Self::Input { pointer, .. }
+            | Self::Item { pointer, .. } => pointer,
         }
     }
 
     /// What to take where there is none.
     pub fn default(&self) -> Option<&Payload> {
         match self {
-            Self::Output { default, .. } | Self::Input { default, .. } => default.as_ref(),
+            Self::Output { default, .. }
+            | Self::Input { default, .. }
+            | Self::Item { default, .. } => default.as_ref(),
         }
     }
 
-    /// The task whose output it takes; `None` where it takes the job's input.
+    /// The task whose output it takes; `None` where it takes something else.
     pub fn task(&self) -> Option<&TaskId> {
         match self {
             Self::Output { task, .. } => Some(task),
-            Self::Input { .. } => None,
+            Self::Input { .. } | Self::Item { .. } => None,
         }
     }
 }
@@ -82,10 +94,15 @@ pub enum Unresolved {
 }
 
 fn missing(found: &Found) -> String {
-    let pointer = found.reference.pointer();
-    match found.reference.task() {
-        Some(task) => format!("task `{task}` has no output at {pointer:?} (for {})", found.pointer),
-        None => format!("the job's input has nothing at {pointer:?} (for {})", found.pointer),
+    let (pointer, place) = (found.reference.pointer(), &found.pointer);
+    match &found.reference {
+        Reference::Output { task, .. } => {
+            format!("task `{task}` has no output at {pointer:?} (for {place})")
+        }
+        Reference::Input { .. } => {
+            format!("the job's input has nothing at {pointer:?} (for {place})")
+        }
+        Reference::Item { .. } => format!("the item has nothing at {pointer:?} (for {place})"),
     }
 }
 
@@ -118,10 +135,10 @@ pub fn references(template: &Payload) -> Result<Vec<Found>, Vec<PayloadError>> {
 
 /// Puts values in the places of references.
 ///
-/// `find` gives the whole output or input that a reference names, if there is one; it is asked
-/// once for each task and once for the input. Where it, or the part that the pointer names, is
-/// missing, the reference's default is taken; without one the reference is given back as the
-/// error. What [`references`] refuses is left as it stands.
+/// `find` gives the whole output, input or element that a reference names, if there is one; it is
+/// asked once for each task, once for the input and once for the element. Where it, or the part
+/// that the pointer names, is missing, the reference's default is taken; without one the reference
+/// is given back as the error. What [`references`] refuses is left as it stands.
 pub fn resolve(
     template: &Payload,
     find: impl Fn(&Reference) -> Option<Payload>,
@@ -167,9 +184,9 @@ fn with_pieces<T>(
         return Ok(make(&[template.as_str()]));
     }
     let wholes = wholes(&sites, find);
-    let trees: HashMap<Option<&str>, Tree<'_>> = wholes
+    let trees: HashMap<From<'_>, Tree<'_>> = wholes
         .iter()
-        .filter_map(|(task, whole)| Some((*task, Tree::new(whole.as_ref()?.as_str()))))
+        .filter_map(|(from, whole)| Some((*from, Tree::new(whole.as_ref()?.as_str()))))
         .collect();
     let pieces = pieces(template.as_str(), &sites, &trees)?;
     let bytes = pieces.iter().fold(0_usize, |sum, piece| sum.saturating_add(piece.len()));
@@ -184,7 +201,7 @@ fn with_pieces<T>(
 fn pieces<'v>(
     text: &'v str,
     sites: &'v [Site<'v>],
-    trees: &HashMap<Option<&str>, Tree<'v>>,
+    trees: &HashMap<From<'_>, Tree<'v>>,
 ) -> Result<Vec<&'v str>, Unresolved> {
     let (mut pieces, mut copied) = (Vec::with_capacity(sites.len() * 2 + 1), 0);
     for site in sites {
@@ -202,28 +219,39 @@ fn pieces<'v>(
     Ok(pieces)
 }
 
-fn task_of(reference: &Reference) -> Option<&str> {
-    reference.task().map(TaskId::as_str)
+/// Of what whole a reference takes a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum From<'s> {
+    Task(&'s str),
+    Input,
+    Item,
+}
+
+impl<'s> From<'s> {
+    fn of(reference: &'s Reference) -> Self {
+        match reference {
+            Reference::Output { task, .. } => Self::Task(task.as_str()),
+            Reference::Input { .. } => Self::Input,
+            Reference::Item { .. } => Self::Item,
+        }
+    }
 }
 
 fn wholes<'s>(
     sites: &'s [Site<'_>],
     find: impl Fn(&Reference) -> Option<Payload>,
-) -> HashMap<Option<&'s str>, Option<Payload>> {
+) -> HashMap<From<'s>, Option<Payload>> {
     let mut wholes = HashMap::new();
     for site in sites {
         if let Ok(Special::Reference(reference)) = &site.special {
-            wholes.entry(task_of(reference)).or_insert_with(|| find(reference));
+            wholes.entry(From::of(reference)).or_insert_with(|| find(reference));
         }
     }
     wholes
 }
 
-fn value_of<'v>(
-    reference: &'v Reference,
-    trees: &HashMap<Option<&str>, Tree<'v>>,
-) -> Option<&'v str> {
-    let tree = trees.get(&task_of(reference));
+fn value_of<'v>(reference: &'v Reference, trees: &HashMap<From<'_>, Tree<'v>>) -> Option<&'v str> {
+    let tree = trees.get(&From::of(reference));
     let found = tree.and_then(|tree| tree.find(reference.pointer()));
     found.or_else(|| reference.default().map(Payload::as_str))
 }
@@ -242,10 +270,11 @@ mod tests {
     }
 
     fn find(reference: &Reference) -> Option<Payload> {
-        match task_of(reference) {
-            None => Some(payload(r#"{"host": "web", "n": 20000000000000000000001}"#)),
-            Some("a") => Some(payload("[1, {\"b\": null}]")),
-            Some(_) => None,
+        match From::of(reference) {
+            From::Input => Some(payload(r#"{"host": "web", "n": 20000000000000000000001}"#)),
+            From::Item => Some(payload(r#"{"disk": "sda"}"#)),
+            From::Task("a") => Some(payload("[1, {\"b\": null}]")),
+            From::Task(_) => None,
         }
     }
 
@@ -271,6 +300,10 @@ mod tests {
                 r#"{"cost": "5 $", "deep": [["web"]]}"#,
             ),
             (r#"{"plain": 1}"#, r#"{"plain": 1}"#),
+            (
+                r#"[{"$item": "/disk"}, {"$item": "/n", "default": 1}, {"$item": ""}]"#,
+                r#"["sda", 1, {"disk": "sda"}]"#,
+            ),
         ];
         for (template, resolved) in table {
             assert_eq!(resolve(&payload(template), find).unwrap().as_str(), resolved);
@@ -282,7 +315,7 @@ mod tests {
     fn a_missing_value_without_default_gives_the_reference_and_its_place() {
         let found = resolve(&payload(r#"{"a": [{"$output": "gone"}]}"#), find).unwrap_err();
         assert_eq!(found.pointer, "/a/0");
-        assert_eq!(task_of(&found.reference), Some("gone"));
+        assert_eq!(From::of(&found.reference), From::Task("gone"));
         let nope = payload(r#"{"$input": "/nope"}"#);
         let error = resolve_within(&nope, 1_000, find).unwrap_err();
         assert_eq!(resolves_within(&nope, 1_000, find), Err(error));
@@ -301,7 +334,8 @@ mod tests {
         let table = [
             (r#"{"$output": "a", "ponter": ""}"#, "", "did you mean `pointer`?"),
             (r#"{"a/b": {"$outptu": "a"}}"#, "/a~1b", "did you mean `$output`?"),
-            (r#"[{"$item": ""}]"#, "/0", "`$item` is not supported by this version"),
+            (r#"[{"$item": "a"}]"#, "/0", "begins with /"),
+            (r#"{"$item": "", "concurrency": 1}"#, "", "does not belong beside `$item`"),
             (r#"{"$secret": "key"}"#, "", "`$secret` is not supported by this version"),
             (r#"{"$anything": 1}"#, "", "$literal"),
             (r#"{"a": 1, "$input": ""}"#, "", "`a` does not belong beside `$input`"),

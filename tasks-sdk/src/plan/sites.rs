@@ -64,10 +64,11 @@ pub(super) fn special<'a>(members: &[(String, &'a str)]) -> Option<Result<Specia
     Some(match key.as_str() {
         "$output" => output(value, members),
         "$input" => input(value, members),
+        "$item" => item(value, members),
         "$literal" => only(members, "$literal", &[]).map(|()| Special::Literal(value.trim())),
-        "$item" | "$secret" => Err(format!("`{key}` is not supported by this version")),
+        "$secret" => Err(format!("`{key}` is not supported by this version")),
         _ => {
-            let near = hint(key, ["$output", "$input", "$literal"]);
+            let near = hint(key, ["$output", "$input", "$item", "$literal"]);
             let near = if near.is_empty() {
                 "; `{\"$literal\": …}` lets an object through as it is".into()
             } else {
@@ -92,6 +93,12 @@ fn input<'a>(value: &str, members: &[(String, &str)]) -> Result<Special<'a>, Str
     only(members, "$input", &["default"])?;
     let pointer = valid_pointer(string("$input", value)?)?;
     Ok(Special::Reference(Reference::Input { pointer, default: default(members) }))
+}
+
+fn item<'a>(value: &str, members: &[(String, &str)]) -> Result<Special<'a>, String> {
+    only(members, "$item", &["default"])?;
+    let pointer = valid_pointer(string("$item", value)?)?;
+    Ok(Special::Reference(Reference::Item { pointer, default: default(members) }))
 }
 
 fn only(members: &[(String, &str)], reference: &str, more: &[&str]) -> Result<(), String> {

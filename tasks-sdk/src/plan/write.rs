@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::read_policy::{ON_FAILURE, ON_LOST};
-use super::{Backoff, Plan, PolicyFields, Retry, Start, TaskSpec, condition};
+use super::{Backoff, Plan, PolicyFields, Retry, Start, TaskSpec, condition, for_each};
 use crate::Payload;
 use crate::duration::format_duration;
 
@@ -94,7 +94,8 @@ pub(super) fn at_most(plan: &Plan) -> usize {
         let names = text(task.id.as_str()) + text(task.kind.as_str());
         // Few tasks have one, so that it may well be written to know its length.
         let when = task.when.as_ref().map_or(0, |when| condition::write(when).len());
-        OF_TASK + names + title + task.input.as_str().len() + needs + when + policy
+        let list = task.for_each.as_ref().map_or(0, |each| each.items.as_str().len());
+        OF_TASK + names + title + task.input.as_str().len() + needs + when + list + policy
     };
     let labels = plan.labels.iter().map(|(key, value)| text(key) + text(value)).sum::<usize>();
     let payloads = [Some(&plan.input), plan.output.as_ref()].into_iter().flatten();
@@ -118,6 +119,9 @@ pub(super) fn task(task: &TaskSpec) -> String {
     }
     if let Some(condition) = &task.when {
         object.raw("when", &condition::write(condition));
+    }
+    if let Some(each) = &task.for_each {
+        for_each::write(each, &mut object);
     }
     policy(&task.policy, &mut object);
     object.finish()

@@ -1,5 +1,6 @@
 //! A job as it moves: lines that stay, what is drawn anew on a terminal, and the last words.
 
+mod fans;
 mod moving;
 mod screen;
 mod show;

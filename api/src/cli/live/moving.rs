@@ -5,7 +5,7 @@ use annals_engine::runtime::{self, Snapshot};
 use annals_tasks_sdk::Timestamp;
 
 use crate::cli::text::plain;
-use crate::cli::view::{Job, Task, Waiting};
+use crate::cli::view::{Items, Job, Task, Waiting};
 
 /// More tasks than this are counted, not shown.
 const SHOWN: usize = 12;
@@ -33,6 +33,8 @@ pub(super) enum Doing {
     },
     /// It waits.
     Waits(Waiting),
+    /// Its instances run or wait.
+    Each(Items),
 }
 
 impl Moving {
@@ -42,9 +44,12 @@ impl Moving {
         let tasks = job.tasks().filter(|(_, task)| moves(task.status()));
         let (tasks, more) = first(tasks, |(number, task)| {
             let says = snapshot.live.get(&number).map(says).unwrap_or_default();
-            let doing = match task.live_attempt() {
-                Some(live) => Doing::Runs { attempt: live.number, since: live.started, says },
-                None => Doing::Waits(waiting(task)),
+            let doing = match (task.items(), task.live_attempt()) {
+                (Some(items), _) => Doing::Each(counted(items)),
+                (None, Some(live)) => {
+                    Doing::Runs { attempt: live.number, since: live.started, says }
+                }
+                (None, None) => Doing::Waits(waiting(task)),
             };
             (task.spec.id.to_string(), doing)
         });
@@ -84,6 +89,11 @@ fn first<T>(
 ) -> (Vec<(String, Doing)>, usize) {
     let first = tasks.by_ref().take(SHOWN).map(shown).collect();
     (first, tasks.count())
+}
+
+fn counted(items: job::Items) -> Items {
+    let job::Items { total, completed, failed, skipped, running, waiting, .. } = items;
+    Items { total, running, waiting, completed, failed, skipped }
 }
 
 fn waiting(task: &job::Task) -> Waiting {
@@ -134,6 +144,7 @@ fn said(
 
 fn doing(task: &Task) -> (String, Doing) {
     let doing = match task.live_attempt() {
+        _ if task.items.is_some() => return (task.id.clone(), each(task)),
         Some(live) => {
             let (attempt, since) = (live.number, live.started);
             Doing::Runs { attempt, since, says: shown_says(task) }
@@ -141,6 +152,10 @@ fn doing(task: &Task) -> (String, Doing) {
         None => Doing::Waits(task.waiting_for.clone().unwrap_or(Waiting::Other)),
     };
     (task.id.clone(), doing)
+}
+
+fn each(task: &Task) -> Doing {
+    task.items.map_or(Doing::Waits(Waiting::Other), Doing::Each)
 }
 
 /// What a live attempt says of itself, as a server shows it.

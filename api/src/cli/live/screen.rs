@@ -101,6 +101,7 @@ fn what(doing: &Doing) -> String {
             format!("{took:>7}{nth}{says}")
         }
         Doing::Waits(waiting) => waits(waiting),
+        Doing::Each(items) => items.told(),
     }
 }
 

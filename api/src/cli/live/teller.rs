@@ -8,6 +8,7 @@ use annals_tasks_sdk::{JobId, Timestamp};
 use owo_colors::{OwoColorize, Style};
 use serde::Deserialize;
 
+use super::fans::{Fans, Folded};
 use crate::cli::place::Place;
 use crate::cli::text::{clock, due, duration, plain, style};
 use crate::cli::view::{Error, Event, Job, Task, Waiting};
@@ -25,6 +26,8 @@ pub(super) struct Teller {
     attempts: HashMap<String, u32>,
     started: HashMap<String, Timestamp>,
     failed: HashMap<String, Error>,
+    /// Tasks that have become their instances.
+    fans: Fans,
 }
 
 impl Teller {
@@ -35,7 +38,8 @@ impl Teller {
         let live = job.tasks.iter().filter_map(|task| Some((task, task.live_attempt()?)));
         let started = live.map(|(task, attempt)| (task.id.clone(), attempt.started)).collect();
         let (attempts, failed) = (HashMap::new(), HashMap::new());
-        Self { job: job.id, place, width, attempts, started, failed }
+        let fans = Fans::of(job);
+        Self { job: job.id, place, width, attempts, started, failed, fans }
     }
 
     /// The lines that show where the tasks of a job stand that have been begun, or passed over.
@@ -67,7 +71,12 @@ impl Teller {
         if let ("AttemptStarted", Some(task)) = (kind, task) {
             self.started.insert(task.clone(), event.time);
         }
-        let Some(change) = self.change(event) else { return Vec::new() };
+        let change = match self.fans.folds(event) {
+            Folded::No => self.change(event),
+            Folded::Into(task, status, counts) => Some(Change::of(task, status, counts)),
+            Folded::Away => None,
+        };
+        let Some(change) = change else { return Vec::new() };
         let lines = self.shown((Some(event.time), change));
         if let ("AttemptFailed" | "AttemptTimedOut", Some(task), Some(error)) =
             (kind, task, &event.data.error)
@@ -153,6 +162,11 @@ impl Teller {
         let span = last.and_then(|last| Some(last.finished?.since(last.started)));
         let took = || took(span.unwrap_or_default(), number);
         let id = task.id.as_str();
+        if let Some(items) = &task.items
+            && items.over() + items.running + items.waiting > 0
+        {
+            return Some((None, Change::of(id, task.status, items.told())));
+        }
         Some(match task.status {
             TaskStatus::Pending => return None,
             TaskStatus::Running => {

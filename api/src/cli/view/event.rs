@@ -44,6 +44,9 @@ pub(in crate::cli) struct EventData {
     #[serde(default)]
     pub(in crate::cli) log: Log,
     pub(in crate::cli) plan: Option<Box<RawValue>>,
+    /// What a task has become instances for.
+    #[serde(default)]
+    pub(in crate::cli) items: Vec<Box<RawValue>>,
 }
 
 /// What would happen, and what would then be.

@@ -104,6 +104,18 @@ pub(in crate::cli) struct Task {
     #[serde(default)]
     pub(in crate::cli) steps: Vec<Step>,
     pub(in crate::cli) attempts: Vec<Attempt>,
+    pub(in crate::cli) items: Option<Items>,
+}
+
+/// How many instances of a task stand where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(in crate::cli) struct Items {
+    pub(in crate::cli) total: u32,
+    pub(in crate::cli) running: u32,
+    pub(in crate::cli) waiting: u32,
+    pub(in crate::cli) completed: u32,
+    pub(in crate::cli) failed: u32,
+    pub(in crate::cli) skipped: u32,
 }
 
 /// A step whose result is recorded.
@@ -183,6 +195,26 @@ impl Job {
     /// The task that made it fail.
     pub(in crate::cli) fn failed_task(&self) -> Option<&Task> {
         self.task(self.error.as_ref()?.task.as_deref()?)
+    }
+}
+
+impl Items {
+    /// How many are over.
+    pub(in crate::cli) fn over(&self) -> u32 {
+        self.completed + self.failed + self.skipped
+    }
+
+    /// `4 of 10 instances, 1 failed, 2 run`.
+    pub(in crate::cli) fn told(&self) -> String {
+        let counts = [
+            (self.failed, "failed"),
+            (self.skipped, "skipped"),
+            (self.running, "run"),
+            (self.waiting, "wait"),
+        ];
+        let some = counts.into_iter().filter(|&(count, _)| count > 0);
+        let some: Vec<String> = some.map(|(count, word)| format!(", {count} {word}")).collect();
+        format!("{} of {} instances{}", self.over(), self.total, some.concat())
     }
 }
 

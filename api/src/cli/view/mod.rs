@@ -10,5 +10,5 @@ mod read;
 
 pub(super) use event::{DryRun, Event};
 pub(super) use explanation::{Explanation, Suggestion};
-pub(super) use job::{Attempt, Error, Job, Row, Task, Waiting};
+pub(super) use job::{Attempt, Error, Items, Job, Row, Task, Waiting};
 pub(super) use read::{parse, time};

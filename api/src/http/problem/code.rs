@@ -130,6 +130,12 @@ impl Code {
             "A task of a fork would take an output that there is not; `dependants` says where."
         }),
         refusal("not_an_edit", "Not an edit", "A fork is edited by commands that edit a plan."),
+        refusal("is_instance", "An instance of a task", {
+            "The plan speaks of the task that it is of; an instance can be skipped and tried again."
+        }),
+        refusal("task_is_expanded", "The task has become its instances", {
+            "It keeps the list that they are for."
+        }),
         refusal("task_exists", "The task exists", {
             "The job has a task of this id, or had one: ids are never used again."
         }),

@@ -3,7 +3,7 @@
 use annals_tasks_sdk::TaskId;
 use annals_tasks_sdk::plan::{Limits, OnFailure, PlanError, PlanErrors, TaskPatch, TaskSpec};
 
-use super::edit::{find, may_edit, place, rejection, settled};
+use super::edit::{find, find_planned, may_edit, place, rejection, settled};
 use super::report::pause;
 use crate::job::command::Place;
 use crate::job::draft::{Draft, Misfit};
@@ -27,7 +27,7 @@ pub(super) fn insert(
     let part = job.part_at(place);
     let after = behind(job, place, None)?;
     let needed_by = needed_by.iter().map(|id| {
-        let (number, task) = find(job, id)?;
+        let (number, task) = find_planned(job, id, "have others need")?;
         let is_there = task.status != TaskStatus::Removed;
         is_there.then_some(number).ok_or_else(|| settled(job, task))
     });
@@ -42,7 +42,7 @@ pub(super) fn insert(
 /// Puts a task elsewhere.
 pub(super) fn shift(job: &Job, task: &TaskId, place: &Place) -> Result<Vec<Event>, Rejection> {
     may_edit(job, "move a task of")?;
-    let (chosen, task) = find(job, task)?;
+    let (chosen, task) = find_planned(job, task, "move")?;
     may_change(job, task, "move")?;
     if job.part_at(place) != task.part && !matches!(place, Place::First | Place::Last) {
         let message = format!(
@@ -72,10 +72,14 @@ pub(super) fn edit(
     reset: bool,
 ) -> Result<Vec<Event>, Rejection> {
     may_edit(job, "edit a task of")?;
-    let (chosen, task) = find(job, task)?;
+    let (chosen, task) = find_planned(job, task, "edit")?;
     may_change(job, task, "edit")?;
     let spec = patch.apply(&task.spec).map_err(|errors| invalid(job, errors))?;
-    let reset = reset && (task.checkpoint.is_some() || !task.steps().is_empty());
+    if task.fan().is_some() && !task.keeps_list(&spec) {
+        return Err(is_expanded(job, task));
+    }
+    let begun = |task: &Task| task.checkpoint.is_some() || !task.steps().is_empty();
+    let reset = reset && (begun(task) || job.instances(task).any(|(_, one)| begun(one)));
     if spec == task.spec && !reset {
         return Ok(Vec::new());
     }
@@ -176,7 +180,7 @@ fn may_change(job: &Job, task: &Task, verb: &str) -> Result<(), Rejection> {
         );
         return Err(rejection(job, "task_is_live", message));
     }
-    if task.live_attempt().is_some() {
+    if task.is_engaged() {
         let id = &task.spec.id;
         let message = format!(
             "cannot {verb} task {id} while it runs: pause the job with `interrupt` first, or wait \
@@ -185,6 +189,16 @@ fn may_change(job: &Job, task: &Task, verb: &str) -> Result<(), Rejection> {
         return Err(rejection(job, "task_is_live", message));
     }
     Ok(())
+}
+
+fn is_expanded(job: &Job, task: &Task) -> Rejection {
+    let message = format!(
+        "task {} has become {} instances, and keeps the list that they are for: skip it, and \
+         insert another task with another list",
+        task.spec.id,
+        task.items().unwrap_or_default().total
+    );
+    rejection(job, "task_is_expanded", message)
 }
 
 fn exists(job: &Job, known: &Task) -> Rejection {
@@ -219,9 +233,9 @@ fn behind(
     match place {
         Place::First => Ok(all.take_while(is_before).last()),
         Place::Last => Ok(all.take_while(is_of).last()),
-        Place::After(id) => Ok(Some(find(job, id)?.0)),
+        Place::After(id) => Ok(Some(find_planned(job, id, "stand beside")?.0)),
         Place::Before(id) => {
-            let (before, _) = find(job, id)?;
+            let (before, _) = find_planned(job, id, "stand beside")?;
             if Some(before) == but {
                 return Ok(but);
             }

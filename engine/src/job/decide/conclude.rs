@@ -9,12 +9,13 @@ use crate::job::state::Job;
 use crate::job::status::{Intent, JobStatus};
 
 /// The event that the state itself demands, if it demands one.
-pub(super) fn conclude(job: &Job, now: Timestamp) -> Option<Event> {
-    if let Some(answer) = job.answers() {
+pub(super) fn conclude(job: &Job, now: Timestamp, instances: usize) -> Option<Event> {
+    if let Some(answer) = job.answers().or_else(|| job.ripens()) {
         return Some(answer);
     }
+    let next = || job.declines().or_else(|| job.expands(instances)).or_else(|| job.delivers());
     if job.starts_tasks(now)
-        && let Some(next) = job.declines().or_else(|| job.delivers())
+        && let Some(next) = next()
     {
         return Some(next);
     }

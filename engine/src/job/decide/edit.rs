@@ -40,9 +40,13 @@ pub(super) fn skip(
         let again = same(output, (**asked).as_ref());
         return if again { Ok(Vec::new()) } else { Err(being_skipped(job, task)) };
     }
-    // A substitute output serves those that take it, so they need not go along.
-    let along =
-        if output.is_some() { BTreeSet::new() } else { closure(job, chosen, cascade, "skip")? };
+    // A substitute output serves those that take it, so they need not go along; nor does any where
+    // an instance gives null.
+    let along = if output.is_some() || task.is_instance() {
+        BTreeSet::new()
+    } else {
+        closure(job, chosen, cascade, "skip")?
+    };
     let mut events = vec![skip_one(chosen, task, output.cloned())];
     for other in along {
         if let Some(task) = job.task(other) {
@@ -62,7 +66,7 @@ fn skip_one(number: TaskNumber, task: &Task, output: Option<Payload>) -> Event {
 
 pub(super) fn remove(job: &Job, task: &TaskId, cascade: bool) -> Result<Vec<Event>, Rejection> {
     may_edit(job, "remove a task of")?;
-    let (chosen, task) = find(job, task)?;
+    let (chosen, task) = find_planned(job, task, "remove")?;
     if task.status == TaskStatus::Removed {
         return Ok(Vec::new());
     }
@@ -108,6 +112,27 @@ pub(in crate::job) fn find<'a>(
     found.ok_or_else(|| {
         rejection(job, "no_such_task", format!("the job has no task {:?}", id.as_str()))
     })
+}
+
+/// A task that stands in the plan. An instance does not: what the plan says of it, it says of the
+/// task that it is of.
+pub(super) fn find_planned<'a>(
+    job: &'a Job,
+    id: &TaskId,
+    verb: &str,
+) -> Result<(TaskNumber, &'a Task), Rejection> {
+    let (number, task) = find(job, id)?;
+    match job.parent_of(task) {
+        None => Ok((number, task)),
+        Some((_, parent)) => {
+            let message = format!(
+                "cannot {verb} {id} alone: it is an instance of task {}, of which the plan speaks; \
+                 an instance can be skipped, and tried again",
+                parent.spec.id
+            );
+            Err(rejection(job, "is_instance", message))
+        }
+    }
 }
 
 /// The only task that runs, waits, is interrupted or has failed.

@@ -113,7 +113,7 @@ pub(crate) fn step_into(
         let leads = !reported && recorded.len() == before;
         take_in(job, event, cx.origin.clone(), leads, cx, recorded)?;
     }
-    while let Some(event) = conclude::conclude(job, cx.now) {
+    while let Some(event) = conclude::conclude(job, cx.now, cx.instances) {
         // A conclusion that is the direct answer to a command is that command's own.
         let leads = !reported && recorded.len() == before;
         let origin = if leads { cx.origin.clone() } else { Origin::ENGINE };
@@ -143,7 +143,7 @@ pub fn begin(id: JobId, events: Vec<Event>, cx: &Context) -> Result<(Job, Vec<Re
         let origin = if of_engine { Origin::ENGINE } else { asker.clone() };
         take_in(&mut job, event, origin, false, cx, &mut recorded)?;
     }
-    while let Some(event) = conclude::conclude(&job, cx.now) {
+    while let Some(event) = conclude::conclude(&job, cx.now, cx.instances) {
         take_in(&mut job, event, Origin::ENGINE, false, cx, &mut recorded)?;
     }
     Ok((job, recorded))

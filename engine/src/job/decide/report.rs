@@ -170,7 +170,8 @@ fn after_failure(
     if let Some(skip) = skipped(at, task) {
         return vec![skip];
     }
-    if job.is_over() {
+    // An instance is held with the task that it is of.
+    if job.is_over() || at.unmet > 0 {
         return Vec::new();
     }
     match at.retry_due(end, error, cx.now.max(job.time), cx.random) {
@@ -180,12 +181,18 @@ fn after_failure(
 }
 
 fn fail(job: &Job, task: TaskNumber, error: Failure) -> Vec<Event> {
-    let pauses = job.task(task).is_some_and(|task| task.spec.policy.on_failure == OnFailure::Pause);
+    let pauses = job.task(task).is_some_and(pauses);
     let mut events = vec![Event::TaskFailed { task, error }];
     if pauses {
         events.extend(pause(job));
     }
     events
+}
+
+/// Whether the failure of a task pauses its job. The others of its list go on when an instance has
+/// failed, and then the task fails that it is of.
+fn pauses(task: &Task) -> bool {
+    task.spec.policy.on_failure == OnFailure::Pause && !task.is_instance()
 }
 
 /// What pauses the job, where it is not held already.
@@ -200,19 +207,19 @@ fn recover(job: &Job, cx: &Context) -> Vec<Event> {
     let passed = job.deadline_passed(cx.now);
     let mut ends = passed.is_some() || job.is_over();
     let mut events: Vec<Event> = passed.into_iter().collect();
-    let mut pauses = false;
+    let mut holds = false;
     for (task, at) in job.live() {
         let Some(attempt) = at.live_attempt() else { continue };
         events.push(Event::AttemptLost { task, attempt: attempt.number });
         let losses = at.losses + 1;
         if let Some(skip) = skipped(at, task) {
             events.push(skip);
-        } else if ends {
-            // The job ends; the task stays interrupted.
+        } else if ends || at.unmet > 0 {
+            // The job ends, or the task that it is an instance of; it stays interrupted.
         } else if at.spec.policy.on_lost == OnLost::Fail {
             let message = "the engine died while the attempt ran";
             events.push(fail_only(task, "lost", message.into()));
-            pauses |= at.spec.policy.on_failure == OnFailure::Pause;
+            holds |= pauses(at);
             ends |= job.ends_by_failure_of(at);
         } else if losses >= cx.losses.suspect_after + cx.losses.fail_after {
             let message = format!(
@@ -220,13 +227,13 @@ fn recover(job: &Job, cx: &Context) -> Vec<Event> {
                 attempt.number
             );
             events.push(fail_only(task, "crash_loop", message));
-            pauses |= at.spec.policy.on_failure == OnFailure::Pause;
+            holds |= pauses(at);
             ends |= job.ends_by_failure_of(at);
         } else {
-            pauses |= at.spec.policy.on_lost == OnLost::Pause;
+            holds |= at.spec.policy.on_lost == OnLost::Pause;
         }
     }
-    events.extend(pause(job).filter(|_| pauses && !ends));
+    events.extend(pause(job).filter(|_| holds && !ends));
     events
 }
 

@@ -109,7 +109,7 @@ impl Remedy {
     /// Whether the job would accept it now, and change.
     fn helps(&self, job: &Job, now: Timestamp) -> bool {
         let (origin, losses) = (Origin::ENGINE, LossRule::default());
-        let cx = Context { origin, key: None, now, random: 0.0, losses };
+        let cx = Context { origin, key: None, now, random: 0.0, losses, instances: 10_000 };
         decide(job, self.command(), &cx).is_ok_and(|events| !events.is_empty())
     }
 }

@@ -40,7 +40,16 @@ impl Tasks {
     pub(super) fn of(seen: &Seen, told: Option<&TaskId>) -> Self {
         let (mut all, job) = (Self::default(), &*seen.snapshot.job);
         let starts_none = seen.dispatch != Dispatch::Runs || seen.wants_key().is_some();
-        for (number, task) in job.tasks().filter(|(_, task)| !task.is_settled()) {
+        let instances = |task: &Task| job.instances(task).collect::<Vec<_>>();
+        let each = job.tasks().flat_map(|(number, task)| match task.items() {
+            // A task that has failed says so itself, and names instances; so does one that has
+            // come to need others.
+            Some(_) if task.status() != TaskStatus::Failed && !needs_any(job, task) => {
+                instances(task)
+            }
+            _ => vec![(number, task)],
+        });
+        for (number, task) in each.filter(|(_, task)| !task.is_settled()) {
             let goes_on = job.starts_tasks_of(task.part());
             match task.status() {
                 TaskStatus::Completed | TaskStatus::Skipped | TaskStatus::Removed => {}
@@ -52,6 +61,8 @@ impl Tasks {
                 TaskStatus::Waiting => all.moving.add(|| waits(seen, number, task)),
                 _ if task.is_ready() && starts_none => {}
                 _ if task.is_ready() => all.moving.add(|| Some(wants(seen, number, task))),
+                // It waits for others of its list, which have reasons of their own.
+                _ if task.is_instance() => {}
                 _ => all.needing.add(|| Some(needs(job, task))),
             }
         }
@@ -172,14 +183,19 @@ fn behind_its_job(seen: &Seen, task: &Task) -> Option<Line> {
     Some(Line { place: InLine::OfItsJob, ..line.clone() })
 }
 
+fn needs_any(job: &Job, task: &Task) -> bool {
+    job.needs_of(task).iter().any(|id| is_open(job, id))
+}
+
+fn is_open(job: &Job, id: &str) -> bool {
+    let task = job.find(id).and_then(|number| job.task(number));
+    task.is_some_and(|task| !task.is_settled())
+}
+
 fn needs(job: &Job, task: &Task) -> Reason {
-    let unsettled = |id: &&str| {
-        let task = job.find(id).and_then(|number| job.task(number));
-        task.is_some_and(|task| !task.is_settled())
-    };
-    let open: Vec<&str> = job.needs_of(task).into_iter().filter(unsettled).collect();
+    let open: Vec<&str> = job.needs_of(task).into_iter().filter(|id| is_open(job, id)).collect();
     let named = open.iter().take(NEEDS_NAMED);
-    let needs: Vec<TaskId> = named.filter_map(|id| TaskId::new(id).ok()).collect();
+    let needs: Vec<TaskId> = named.filter_map(|id| TaskId::known(id).ok()).collect();
     let more = open.len() - needs.len();
     Reason::Needs { task: task.spec.id.clone(), needs, more }
 }

@@ -20,7 +20,14 @@ const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 const FIRST: TaskNumber = TaskNumber(1);
 
 fn context(origin: Origin) -> Context {
-    Context { origin, key: None, now: NOW, random: 0.5, losses: LossRule::default() }
+    Context {
+        origin,
+        key: None,
+        now: NOW,
+        random: 0.5,
+        losses: LossRule::default(),
+        instances: 10_000,
+    }
 }
 
 fn job(tasks: &str) -> (Job, Vec<Recorded>) {
