@@ -3,7 +3,7 @@
 //! The engine runs beside a model that does nothing but the durable steps: per job eleven rows in
 //! turn, each waiting for its group commit, with the bytes that the engine writes. Figures are
 //! ratios of one run: `cargo bench --bench chain10`. A number of jobs in flight (`1`, `1000`,
-//! `10000`), `memory` or `back-off` as argument runs that part alone.
+//! `10000`), `memory`, `signals` or `back-off` as argument runs that part alone.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
 mod support;
@@ -35,6 +35,9 @@ fn main() {
     // First, while the allocator keeps nothing that others have freed.
     if wants("memory") {
         runtime.block_on(memory(support::sleeping_chain(10), "asleep"));
+    }
+    if wants("signals") {
+        runtime.block_on(memory(support::waiting_chain(10), "waiting for a signal"));
     }
     if wants("back-off") {
         runtime.block_on(memory(support::failing_chain(10), "in back-off"));
@@ -187,7 +190,7 @@ async fn engine(in_flight: usize, jobs: usize) -> Figures {
     figures
 }
 
-/// What jobs that wait for an hour take of memory and of the processor: asleep, and in back-off.
+/// What jobs that wait take of memory and of the processor: asleep, for a signal, and in back-off.
 async fn memory(plan: Plan, what: &str) {
     const JOBS: usize = 100_000;
     const WATCHED: Duration = Duration::from_secs(10);

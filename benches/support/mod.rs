@@ -29,6 +29,14 @@ pub(crate) fn sleeping_chain(tasks: usize) -> Plan {
     plan
 }
 
+/// The same, with a first task that waits for a signal.
+pub(crate) fn waiting_chain(tasks: usize) -> Plan {
+    let mut plan = chain(tasks);
+    plan.tasks[0] = task(0, "wait");
+    plan.tasks[0].input = Payload::parse(r#"{"signal": "go"}"#).expect("an input");
+    plan
+}
+
 /// A task that fails.
 pub(crate) const FAILS: TaskKind<Payload, Payload> = TaskKind::new("fails");
 

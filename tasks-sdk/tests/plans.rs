@@ -74,8 +74,8 @@ fn the_plan_itself() {
             &[("/start", "`start` is one of now, manual, not \"soon\"")],
         ),
         (
-            r#"{"name": "n", "start": "2026-11-29T10:00Z", "tasks": [{"id": "a", "kind": "k"}]}"#,
-            &[("/start", "a time in `start` is not supported by this version")],
+            r#"{"name": "n", "start": "2026-11-29T25:00Z", "tasks": [{"id": "a", "kind": "k"}]}"#,
+            &[("/start", "is no time such as 2030-01-31T08:00:00Z")],
         ),
         (
             r#"{"name": "n", "name": "m", "tasks": [{"id": "a", "kind": "k"}]}"#,

@@ -19,7 +19,11 @@ pub(super) fn explain(job: &Job, missing: &[KindName], place: &Place) -> Vec<Str
         JobStatus::Cancelled => {
             vec![format!("it was cancelled; {}", go_on("runs what has not completed"))]
         }
-        JobStatus::Pending => vec![format!("it has not been started; {}", go_on("starts it"))],
+        JobStatus::Pending => {
+            let when = job.starts_at.map(|at| format!("it starts by itself at {}", due(at)));
+            let when = when.unwrap_or_else(|| "it has not been started".into());
+            vec![format!("{when}; {}", go_on("starts it"))]
+        }
         JobStatus::Failed => vec![failure(job), go_on("runs what has not completed")],
         JobStatus::Paused => {
             let mut lines = waits(job, place);

@@ -262,7 +262,9 @@ impl<'a> Because<'a> {
                 error: error.as_ref().map(Error::of),
                 ..none
             },
-            Reason::Sleeps { until, .. } => Self { until: Some(Time(until.at)), ..none },
+            Reason::Sleeps { until, .. } | Reason::StartsAt { until } => {
+                Self { until: Some(Time(until.at)), ..none }
+            }
             Reason::Child { child: other, .. } | Reason::HeldByParent { parent: other, .. } => {
                 Self { other_job: Some(other.to_string()), ..none }
             }

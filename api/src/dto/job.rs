@@ -63,6 +63,10 @@ pub struct Job<'a> {
     pub error: Option<Error<'a>>,
     /// When it was submitted.
     pub created_at: Time,
+    /// When it starts by itself; left out where nobody but an execute starts it, once it has
+    /// started, and while it is paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub starts_at: Option<Time>,
     /// When it started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
@@ -193,6 +197,7 @@ impl<'a> Job<'a> {
             progress: JobProgress::of(job, live),
             error: error(job),
             created_at: Time(job.created()),
+            starts_at: job.starts_at().map(Time),
             started_at: job.started().map(Time),
             deadline_at: job.deadline_at().map(Time),
             finished_at: job.finished().map(Time),

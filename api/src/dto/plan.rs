@@ -67,15 +67,11 @@ pub struct WorkflowCall {
     pub deadline: Option<String>,
 }
 
-/// When a job starts.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Start {
-    /// As soon as it is accepted.
-    Now,
-    /// When somebody executes it.
-    Manual,
-}
+/// When a job starts: `now` (as soon as it is accepted), `manual` (when somebody executes it), or a
+/// time such as `2030-01-31T08:00:00Z`, at once where that has passed.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(pattern = r"^(now|manual|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ].+)$")]
+pub struct Start(pub String);
 
 /// One step of a plan. Durations are written `30s`, `2h 30m` or `PT1H30M`.
 #[derive(Debug, Clone, Serialize, ToSchema)]

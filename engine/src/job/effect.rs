@@ -2,10 +2,12 @@
 //! reconciled by task and attempt, so a restart needs no path of its own.
 
 use annals_tasks_sdk::Timestamp;
+use annals_tasks_sdk::plan::Start;
 
 use super::command::LossRule;
 use super::event::TaskNumber;
 use super::state::{Job, StopReason, Task, number};
+use super::status::JobStatus;
 use super::waiting::Waiting;
 
 /// What the runtime must do.
@@ -68,7 +70,8 @@ impl Job {
         // back, is before it.
         let late = self.is_overdue(now);
         let deadline = self.deadline_at().map(|at| if late { at.min(now) } else { at });
-        self.next_move(now).into_iter().chain(deadline).min()
+        let moves = self.next_move(now).into_iter().chain(self.starts_at());
+        moves.chain(deadline).min()
     }
 
     /// Whether this attempt of a task is alive and is to end.
@@ -80,6 +83,15 @@ impl Job {
     /// How many live attempts are to end.
     pub(crate) fn stopping(&self) -> usize {
         self.stopping as usize
+    }
+
+    /// When the job starts by itself; `None` where its plan has no time for that, once it has
+    /// started, and while it is held.
+    pub fn starts_at(&self) -> Option<Timestamp> {
+        match self.header.start {
+            Start::At(time) if self.status == JobStatus::Pending => Some(time),
+            _ => None,
+        }
     }
 
     /// Whether tasks may start at `now`.
@@ -147,7 +159,7 @@ impl Job {
     /// waits for a time, or it is held.
     pub fn due(&self) -> Option<Timestamp> {
         let timed = self.timed.first().filter(|_| self.dispatches()).map(|&(due, _)| due);
-        timed.into_iter().chain(self.deadline_at()).min()
+        timed.into_iter().chain(self.deadline_at()).chain(self.starts_at()).min()
     }
 
     /// Whether the job has something to do at once: attempts alive, an intent on its way, or tasks

@@ -126,10 +126,11 @@ fn effects(job: &Job, oracle: &Oracle, settled: &[bool], now: i64) {
     let goes_on = oracle.dispatches();
     let late = oracle.is_overdue(now);
     let until = oracle.until.map(|until| if late { until.min(now) } else { until });
-    let next = times.min().filter(|_| goes_on).into_iter().chain(until).min();
+    let times = times.min().filter(|_| goes_on).into_iter().chain(oracle.starts_at());
+    let next = times.chain(until).min();
     assert_eq!(wake, next, "the next time");
     let first = all().filter_map(|(_, task)| task.due()).min().filter(|_| goes_on);
-    let first = first.into_iter().chain(oracle.until).min();
+    let first = first.into_iter().chain(oracle.until).chain(oracle.starts_at()).min();
     assert_eq!(job.due().map(Timestamp::as_millis), first, "what the views keep");
 }
 
@@ -145,6 +146,9 @@ pub(crate) fn after_command(job: &Job, oracle: &Oracle, now: i64) {
     let moves =
         told || timed || effects.iter().any(|effect| !matches!(effect, Effect::Wake { .. }));
     match job.status() {
+        JobStatus::Pending if oracle.starts_at().is_some() => {
+            assert!(matches!(effects[..], [Effect::Wake { .. }]), "{effects:?}");
+        }
         JobStatus::Pending | JobStatus::Paused => assert!(!some, "a held job does something"),
         JobStatus::Running if oracle.is_overdue(now) => {
             let late =
@@ -161,6 +165,7 @@ pub(crate) fn after_command(job: &Job, oracle: &Oracle, now: i64) {
     // What is held but keeps others from their key is found again for their sake.
     let holds = job.exclusive().is_some_and(|own| own.taken);
     let found = job.status() == JobStatus::Running || (holds && job.status() == JobStatus::Paused);
+    let found = found || oracle.starts_at().is_some();
     assert_eq!(woken, found, "found again after a restart");
     assert!(!holds || !job.status().is_ended(), "an ended job holds its key");
     let settled = oracle.settled();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use annals_engine::job::{Event, ForkFrom, Job, Part, Recorded, Task, TaskStatus};
 use annals_tasks_sdk::JobId;
-use annals_tasks_sdk::plan::{Condition, Plan, Reference, references};
+use annals_tasks_sdk::plan::{Condition, Plan, Reference, Start, references};
 
 use crate::oracle::Oracle;
 use crate::plans::{Draft, Sketch};
@@ -161,7 +161,11 @@ impl Oracle {
         // What the plan gives in the end is not for the oracle to judge.
         let fail_fast = plan.fail_fast;
         let exclusive = plan.exclusive.is_some();
-        let draft = Draft { deadline, fail_fast, exclusive, ..Draft::of(tasks) };
+        let start_at = match plan.start {
+            Start::At(time) => Some(time.as_millis()),
+            _ => None,
+        };
+        let draft = Draft { start_at, deadline, fail_fast, exclusive, ..Draft::of(tasks) };
         let mut oracle = Self::new(draft);
         oracle.renamed = renamed;
         oracle

@@ -8,7 +8,8 @@
 //! about to end so). `&` at the very end makes a task one for each element: `&[1,2]`, or `&x` of
 //! the output of x, `/2` behind it two at a time. What stands behind
 //! `@finally` is done at the end; `@fast` fails fast.
-//! `@manual` waits for its start, `@in30` has a deadline of so many seconds, `@out$x` makes the
+//! `@manual` waits for its start, `@at30` for so many seconds,
+//! `@in30` has a deadline of so many seconds, `@out$x` makes the
 //! plan's output that of x, `@key$host` gives it an
 //! exclusive key.
 //!
@@ -51,6 +52,10 @@ pub(crate) fn plan(text: &str) -> Plan {
     for word in text.split_whitespace() {
         match word.strip_prefix('@') {
             Some("manual") => plan.start = Start::Manual,
+            Some(word) if word.starts_with("at") => {
+                let at: i64 = word[2..].parse().unwrap();
+                plan.start = Start::At(Timestamp::from_millis(at * 1_000));
+            }
             Some("fast") => plan.fail_fast = true,
             Some("finally") => at_end = true,
             Some(key) if key.starts_with("key$") => plan.exclusive = Some(key[4..].into()),

@@ -1,6 +1,35 @@
 //! Start, pause, resume, cancel and execute, with attempts in between.
 
+use annals_tasks_sdk::Timestamp;
+
 use crate::dsl::{World, check};
+
+#[test]
+fn a_job_with_a_time_starts_then_unless_somebody_was_faster() {
+    let mut world = World::new("@at60 @in30 a b");
+    assert_eq!(
+        (world.job.due().map(Timestamp::as_millis), world.effects()),
+        (Some(60_000), "wake 60".into())
+    );
+    assert_eq!(world.when("tick"), "");
+    world.now = 60;
+    assert_eq!(world.when("tick"), "JobStarted");
+    assert_eq!(world.effects(), "wake 90, want a", "its deadline counts from its start");
+    assert_eq!(World::new("@at60 a").given("execute; start a; done a; +60; tick").when("tick"), "");
+    check("@at60 a", "", "execute", "JobStarted");
+    check("@at60 a", "", "cancel", "JobCancelled");
+    check("@at60 a", "cancel", "execute", "JobReopened");
+    check("@at60 a", "", "skip a", "TaskSkipped a");
+    // The time stands while the job is held, and acts once when it goes on.
+    let mut world = World::new("@at60 a").given("pause; +100; tick");
+    assert_eq!((world.job.due(), world.effects()), (None, String::new()));
+    world = world.given("resume");
+    assert_eq!(world.effects(), "wake 60");
+    assert_eq!(world.when("tick"), "JobStarted");
+    assert_eq!(world.when("tick"), "");
+    // One that has passed is no reason to wait.
+    assert_eq!(World::new("@at-60 a").when("tick"), "JobStarted");
+}
 
 #[test]
 fn a_pause_drains_and_the_rest_waits_for_the_resume() {

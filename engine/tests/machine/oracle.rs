@@ -229,6 +229,8 @@ impl Oracle {
             Event::JobForked { copied, .. } => self.becomes_fork(*copied),
             Event::JobStarted => {
                 assert_eq!((self.status, self.copies), (JobStatus::Pending, 0));
+                let due = self.draft.start_at.is_none_or(|at| at <= self.time);
+                assert!(due || self.leads, "it starts before its time");
                 (self.status, self.started, self.begun) = (JobStatus::Running, true, false);
                 self.until = self.draft.deadline.map(|limit| self.time + limit);
             }
@@ -307,6 +309,11 @@ impl Oracle {
             }
             _ => {}
         }
+    }
+
+    /// When it starts by itself.
+    pub(crate) fn starts_at(&self) -> Option<i64> {
+        self.draft.start_at.filter(|_| self.status == JobStatus::Pending)
     }
 
     pub(crate) fn can_go_on(&self) -> bool {

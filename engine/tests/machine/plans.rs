@@ -5,7 +5,7 @@ use std::time::Duration;
 use annals_engine::job::Place;
 use annals_tasks_sdk::plan::{Backoff, OnFailure, OnLost, Plan, Policy, PolicyFields, Retry};
 use annals_tasks_sdk::plan::{Limits, Reference, Start, TaskPatch, TaskSpec, references};
-use annals_tasks_sdk::{KindName, Payload, TaskId};
+use annals_tasks_sdk::{KindName, Payload, TaskId, Timestamp};
 use fastrand::Rng;
 
 use crate::dsl::id;
@@ -41,6 +41,8 @@ pub(crate) struct Draft {
     pub(crate) tasks: Vec<Sketch>,
     pub(crate) output: Option<(usize, bool)>,
     pub(crate) manual: bool,
+    /// When it starts by itself.
+    pub(crate) start_at: Option<i64>,
     /// Of a run, in milliseconds.
     pub(crate) deadline: Option<i64>,
     pub(crate) fail_fast: bool,
@@ -87,6 +89,7 @@ pub(crate) fn draft(rng: &mut Rng) -> Draft {
         draft.tasks[at].takes = taken.collect();
     }
     let longest = [2_000, 20_000, 200_000][rng.usize(..3)];
+    draft.start_at = (rng.u8(..8) == 0).then(|| rng.i64(-10..20_000));
     draft.deadline = (rng.u8(..3) == 0).then(|| rng.i64(1..longest));
     draft
 }
@@ -156,8 +159,8 @@ fn has_circle(tasks: &[Sketch]) -> bool {
 impl Draft {
     /// A plan that says nothing but what its tasks are.
     pub(crate) fn of(tasks: Vec<Sketch>) -> Self {
-        let (output, manual, deadline) = (None, false, None);
-        Self { tasks, output, manual, deadline, fail_fast: false, exclusive: false }
+        let (output, manual, deadline, start_at) = (None, false, None, None);
+        Self { tasks, output, manual, start_at, deadline, fail_fast: false, exclusive: false }
     }
 
     /// The plan that is submitted.
@@ -165,7 +168,11 @@ impl Draft {
         let mut plan = Plan::new("walk");
         let deadline = self.deadline.map(|limit| u64::try_from(limit).unwrap());
         plan.deadline = deadline.map(Duration::from_millis);
-        plan.start = if self.manual { Start::Manual } else { Start::Now };
+        plan.start = match self.start_at {
+            Some(at) => Start::At(Timestamp::from_millis(at)),
+            None if self.manual => Start::Manual,
+            None => Start::Now,
+        };
         plan.output = self.output.map(|(from, default)| Payload::trusted(&taken(from, default)));
         plan.fail_fast = self.fail_fast;
         for (at, sketch) in (0..).zip(&self.tasks) {

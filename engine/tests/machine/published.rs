@@ -22,8 +22,9 @@ const fn state(name: &'static str, plan: &'static str, history: &'static str) ->
 }
 
 /// The states of a job, of tasks `a`, `b` and `c` in a chain.
-const JOBS: [State; 17] = [
+const JOBS: [State; 18] = [
     state("pending", "@manual a b c", ""),
+    state("pending, with a time at which it starts", "@at60 a b c", ""),
     state("running, an attempt is alive", "a b c", "start a"),
     state("running, nothing is alive", "a*3 b c", "start a; fail a"),
     state("running, task `a` waits for the signal", "a b c", "await a go"),

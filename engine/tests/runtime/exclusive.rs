@@ -14,7 +14,7 @@ use super::support::{
 async fn with_key(engine: &Engine, key: &str) -> JobHandle {
     let text = format!(
         r#"{{"name": "test", "exclusive": "{key}",
-            "tasks": [{{"id": "a", "kind": "wait"}}, {{"id": "b", "kind": "wait"}}]}}"#
+            "tasks": [{{"id": "a", "kind": "hold"}}, {{"id": "b", "kind": "hold"}}]}}"#
     );
     submit(engine, plan_of(&text)).await
 }
@@ -45,7 +45,7 @@ async fn one_runs_at_a_time_in_the_order_of_their_starts() {
     for loops in loops() {
         let (world, tally, gate) = (World::in_memory(), Tally::new(), Gate::new());
         let engine =
-            world.engine().loops(loops).slots(8).task(task("wait"), counting(&tally, &gate));
+            world.engine().loops(loops).slots(8).task(task("hold"), counting(&tally, &gate));
         let engine = within(engine.start()).await.unwrap();
         let mut jobs = Vec::new();
         for _ in 0..4 {
@@ -81,7 +81,7 @@ async fn one_runs_at_a_time_in_the_order_of_their_starts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_holds_the_key_is_paused_with_it_and_who_waits_is_passed() {
     let (world, tally, gate) = (World::in_memory(), Tally::new(), Gate::new());
-    let engine = world.engine().slots(8).task(task("wait"), counting(&tally, &gate));
+    let engine = world.engine().slots(8).task(task("hold"), counting(&tally, &gate));
     let engine = within(engine.start()).await.unwrap();
     let first = with_key(&engine, "host").await;
     until_live(&first).await;
@@ -116,13 +116,13 @@ async fn a_start_finds_who_held_the_key_and_who_waited() {
             let clock = HandClock::new();
             let engine = || {
                 let engine = world.engine_at(&clock).loops(loops).slots(8).views_every(1);
-                engine.task(task("wait"), counting(&tally, &gate))
+                engine.task(task("hold"), counting(&tally, &gate))
             };
             let life = within(engine().start()).await.unwrap();
             // The holder waits for a time when the engine dies, and is one of many.
             let text = r#"{"name": "test", "exclusive": "host", "tasks": [
                 {"id": "s", "kind": "sleep", "input": {"for": "1h"}},
-                {"id": "a", "kind": "wait"}]}"#;
+                {"id": "a", "kind": "hold"}]}"#;
             let holder = submit(&life, plan_of(text)).await.id();
             let mut waiting = Vec::new();
             for _ in 0..6 {
@@ -153,7 +153,7 @@ async fn a_start_finds_who_held_the_key_and_who_waited() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_gives_the_key_to_who_has_begun_though_another_is_before_it_in_line() {
     let (world, tally, gate) = (World::in_memory(), Tally::new(), Gate::new());
-    let engine = || world.engine().slots(8).task(task("wait"), counting(&tally, &gate));
+    let engine = || world.engine().slots(8).task(task("hold"), counting(&tally, &gate));
     let life = within(engine().start()).await.unwrap();
     let first = with_key(&life, "host").await;
     until_live(&first).await;

@@ -30,6 +30,7 @@ mod shutdown;
 mod signals;
 mod silence;
 mod slots;
+mod starts;
 mod stats;
 mod steps;
 mod stops;

@@ -205,8 +205,8 @@ async fn only_what_has_ended_is_purged_and_a_dry_run_purges_nothing() {
             Ok::<_, annals_tasks_sdk::TaskError>(input)
         }
     };
-    let engine = within(world.engine().task(task("wait"), wait).start()).await.unwrap();
-    let job = submit(&engine, plan(r#"{"id": "a", "kind": "wait"}"#)).await;
+    let engine = within(world.engine().task(task("hold"), wait).start()).await.unwrap();
+    let job = submit(&engine, plan(r#"{"id": "a", "kind": "hold"}"#)).await;
     let live = until(&job, |now| now.job.is_live()).await.job;
     match purge(&job).await {
         Err(CommandError::Rejected(refusal)) => {

@@ -48,7 +48,7 @@ fn kinds(engine: Builder, tally: &Tally, gate: &Gate) -> Builder {
             Ok(input)
         }
     };
-    let engine = engine.task(task("wait"), wait).task(task("obey"), obey);
+    let engine = engine.task(task("hold"), wait).task(task("obey"), obey);
     engine.task(task("block"), block).task(task("ok"), nothing)
 }
 
@@ -60,7 +60,7 @@ async fn what_ends_in_time_is_recorded_and_nothing_new_starts() {
                 (World::new(store), HandClock::new(), Tally::new(), Gate::new());
             let engine = kinds(world.engine_at(&clock).loops(loops), &tally, &gate);
             let engine = within(engine.start()).await.unwrap();
-            let text = r#"{"id": "a", "kind": "wait"}, {"id": "b", "kind": "ok"}"#;
+            let text = r#"{"id": "a", "kind": "hold"}, {"id": "b", "kind": "ok"}"#;
             let mut jobs = Vec::new();
             for _ in 0..5 {
                 jobs.push(submit(&engine, plan(text)).await.id());
@@ -100,7 +100,7 @@ async fn what_does_not_end_is_interrupted_and_goes_on_at_the_next_start() {
         let engine = kinds(world.engine_at(&clock).loops(loops), &tally, &gate).start();
         let engine = within(engine).await.unwrap();
         let obeys = submit(&engine, plan(r#"{"id": "a", "kind": "obey"}"#)).await.id();
-        let deaf = plan(r#"{"id": "a", "kind": "wait", "cancel_grace": "5s"}"#);
+        let deaf = plan(r#"{"id": "a", "kind": "hold", "cancel_grace": "5s"}"#);
         let deaf = submit(&engine, deaf).await.id();
         within(tally.until(|counts| counts.inside == 2)).await;
         let other = engine.clone();
@@ -129,7 +129,7 @@ async fn a_shutdown_waits_as_long_as_a_task_was_promised() {
             (World::in_memory(), HandClock::new(), Tally::new(), Gate::new());
         let engine = within(kinds(world.engine_at(&clock).loops(3), &tally, &gate).start());
         let engine = engine.await.unwrap();
-        let deaf = plan(r#"{"id": "a", "kind": "wait", "cancel_grace": "60s"}"#);
+        let deaf = plan(r#"{"id": "a", "kind": "hold", "cancel_grace": "60s"}"#);
         let deaf = submit(&engine, deaf).await.id();
         within(tally.until(|counts| counts.inside == 1)).await;
         let other = engine.clone();
@@ -161,7 +161,7 @@ async fn a_limit_is_kept_whatever_a_task_was_promised() {
         (World::in_memory(), HandClock::new(), Tally::new(), Gate::new());
     let engine = within(kinds(world.engine_at(&clock), &tally, &gate).start()).await.unwrap();
     let obeys = submit(&engine, plan(r#"{"id": "a", "kind": "obey"}"#)).await.id();
-    let deaf = plan(r#"{"id": "a", "kind": "wait", "cancel_grace": "60s"}"#);
+    let deaf = plan(r#"{"id": "a", "kind": "hold", "cancel_grace": "60s"}"#);
     let deaf = submit(&engine, deaf).await.id();
     within(tally.until(|counts| counts.inside == 2)).await;
     let (other, limit) = (engine.clone(), Duration::from_secs(20));
@@ -212,7 +212,7 @@ async fn to_drop_an_engine_is_to_kill_it() {
     for store in Store::BOTH {
         let (world, tally, gate) = (World::new(store), Tally::new(), Gate::new());
         let engine = within(kinds(world.engine(), &tally, &gate).start()).await.unwrap();
-        let text = r#"{"id": "a", "kind": "ok"}, {"id": "b", "kind": "wait"}"#;
+        let text = r#"{"id": "a", "kind": "ok"}, {"id": "b", "kind": "hold"}"#;
         let id = submit(&engine, plan(text)).await.id();
         within(tally.until(|counts| counts.inside == 1)).await;
         kill(engine).await;

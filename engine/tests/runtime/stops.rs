@@ -189,8 +189,8 @@ async fn a_pause_that_drains_lets_tasks_end_and_starts_none() {
             Ok(input)
         }
     };
-    let engine = within(world.engine().task(task("wait"), wait).start()).await.unwrap();
-    let two = plan(r#"{"id": "a", "kind": "wait"}, {"id": "b", "kind": "noop"}"#);
+    let engine = within(world.engine().task(task("hold"), wait).start()).await.unwrap();
+    let two = plan(r#"{"id": "a", "kind": "hold"}, {"id": "b", "kind": "noop"}"#);
     let job = submit(&engine, two).await;
     until(&job, |now| now.job.is_live()).await;
     pause(&job, PauseMode::Drain).await;
@@ -379,11 +379,11 @@ async fn what_waits_in_a_queue_is_cancelled_at_once() {
             Ok(input)
         }
     };
-    let engine = world.engine().slots(1).task(task("wait"), wait).mode(Mode::Run).start();
+    let engine = world.engine().slots(1).task(task("hold"), wait).mode(Mode::Run).start();
     let engine: Engine = within(engine).await.unwrap();
-    let first = submit(&engine, plan(r#"{"id": "a", "kind": "wait"}"#)).await;
+    let first = submit(&engine, plan(r#"{"id": "a", "kind": "hold"}"#)).await;
     until(&first, |now| now.job.is_live()).await;
-    let queued = submit(&engine, plan(r#"{"id": "a", "kind": "wait"}"#)).await;
+    let queued = submit(&engine, plan(r#"{"id": "a", "kind": "hold"}"#)).await;
     let ask = Ask { origin: Origin::actor("tester"), ..Ask::default() };
     let answer = within(queued.command(Command::CANCEL, ask)).await.unwrap();
     assert_eq!(answer.snapshot.job.status(), JobStatus::Cancelled);
@@ -391,6 +391,6 @@ async fn what_waits_in_a_queue_is_cancelled_at_once() {
     assert_eq!(ended(&first).await.status(), JobStatus::Completed);
     assert_eq!(outcomes(&laws(&queued).await, "a"), Vec::<&str>::new());
     // Its place in the queue is free again.
-    let third = submit(&engine, plan(r#"{"id": "a", "kind": "wait"}"#)).await;
+    let third = submit(&engine, plan(r#"{"id": "a", "kind": "hold"}"#)).await;
     assert_eq!(ended(&third).await.status(), JobStatus::Completed);
 }

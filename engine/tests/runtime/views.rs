@@ -136,10 +136,10 @@ async fn pages_have_no_gaps_and_no_repeats_while_jobs_change() {
             }
         };
         let engine = world.engine().loops(loops).resident(5).views_every(20).slots(500);
-        let engine = within(engine.task(task("wait"), wait).start()).await.unwrap();
+        let engine = within(engine.task(task("hold"), wait).start()).await.unwrap();
         let mut ids = Vec::new();
         for n in 0..200 {
-            let kind = if n % 2 == 0 { "wait" } else { "noop" };
+            let kind = if n % 2 == 0 { "hold" } else { "noop" };
             let text = format!(r#"{{"id": "a", "kind": "{kind}"}}, {{"id": "b", "kind": "noop"}}"#);
             ids.push(submit(&engine, plan(&text)).await.id());
         }

@@ -149,6 +149,50 @@ impl Flow {
         Step { flow: self, index, types: PhantomData }.id(workflow.name())
     }
 
+    /// Adds a task that waits for a signal: what somebody tells the job by this name is what it
+    /// gives. It holds no slot meanwhile. Its id is the signal's name.
+    ///
+    /// It has no attempts, so what is said of these is refused;
+    /// [`wait_at_most`](Flow::wait_at_most) says how long it waits.
+    pub fn wait<T>(&self, signal: &str) -> Step<'_, T> {
+        self.add_wait(signal, None)
+    }
+
+    /// The same, for so long: then it fails with `timed_out`.
+    ///
+    /// ```
+    /// use annals_tasks_sdk::{Payload, flow, prelude::*};
+    ///
+    /// const PUBLISH: TaskKind<(String, String), u64> = TaskKind::new("publish");
+    /// const RELEASE: Workflow<String, u64> = Workflow::new("release");
+    ///
+    /// fn release(flow: &Flow, version: Wire<String>) -> Wire<u64> {
+    ///     let by = flow.wait_at_most::<String>("approved", hours(48));
+    ///     flow.task(PUBLISH, (version, by)).wire()
+    /// }
+    ///
+    /// let plan = flow::build_plan(RELEASE, release, Payload::of(&"1.0")?)?;
+    /// let input = plan.tasks[0].input.as_str();
+    /// assert_eq!(input, r#"{"signal":"approved","timeout":"2d"}"#);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wait_at_most<T>(&self, signal: &str, timeout: Duration) -> Step<'_, T> {
+        self.add_wait(signal, Some(timeout))
+    }
+
+    fn add_wait<T>(&self, signal: &str, timeout: Option<Duration>) -> Step<'_, T> {
+        #[derive(Serialize)]
+        struct Wait<'a> {
+            signal: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            timeout: Option<String>,
+        }
+        let wait = Wait { signal, timeout: timeout.map(crate::duration::format_duration) };
+        let input = Template(Node::Value(Payload::of(&wait)));
+        let index = self.0.borrow_mut().add("wait", input, Part::Tasks);
+        Step { flow: self, index, types: PhantomData }.id(signal)
+    }
+
     fn add<I, O>(&self, kind: TaskKind<I, O>, input: impl Input<I>, part: Part) -> Step<'_, O> {
         let template = input.template(self);
         let index = self.0.borrow_mut().add(kind.name(), template, part);

@@ -24,7 +24,7 @@ mod write;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::{KindName, Payload, TaskId};
+use crate::{KindName, Payload, TaskId, Timestamp};
 
 use fault::Faults;
 use read::Unread;
@@ -78,6 +78,9 @@ pub enum Start {
     Now,
     /// When somebody executes it.
     Manual,
+    /// At this time, or as soon as it is accepted where that has passed. Who executes it starts it
+    /// before.
+    At(Timestamp),
 }
 
 /// One step of a plan.

@@ -150,10 +150,16 @@ fn listed(
 }
 
 fn start(fields: &Fields<'_>, faults: &mut Faults) -> Start {
-    let given = fields.present("start").map(|text| text.trim().trim_start_matches('"'));
-    if given.is_some_and(|text| text.starts_with(|c: char| c.is_ascii_digit())) {
-        faults.add("/start", "a time in `start` is not supported by this version");
-        return Start::Now;
+    let given = fields.present("start").map(|text| text.trim().trim_matches('"'));
+    // No word begins with a digit.
+    if let Some(text) = given.filter(|text| text.starts_with(|c: char| c.is_ascii_digit())) {
+        return match crate::time::parse(text) {
+            Ok(time) => Start::At(time),
+            Err(detail) => {
+                faults.add("/start", detail);
+                Start::Now
+            }
+        };
     }
     let words = [("now", Start::Now), ("manual", Start::Manual)];
     fields.word("start", &words, faults).unwrap_or_default()

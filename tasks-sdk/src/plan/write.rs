@@ -53,8 +53,10 @@ pub(super) fn plan(plan: &Plan) -> Payload {
     if !plan.input.is_null() {
         object.raw("input", plan.input.as_str());
     }
-    if plan.start == Start::Manual {
-        object.field("start", "manual");
+    match plan.start {
+        Start::Now => {}
+        Start::Manual => object.field("start", "manual"),
+        Start::At(time) => object.field("start", &crate::time::text(time)),
     }
     if plan.fail_fast {
         object.field("fail_fast", &true);

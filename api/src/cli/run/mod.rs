@@ -92,11 +92,17 @@ async fn submit(engine: &Engine, plan: Box<Plan>, source: String) -> Result<JobH
         key: None,
     };
     let job = engine.submit_plan(submission).await?;
-    // A plan that starts by hand has its hand here.
-    if job.snapshot().await?.job.status() == JobStatus::Pending {
-        ask(&job, Command::Execute { paused: false }).await?;
-    }
+    start(&job).await?;
     Ok(job)
+}
+
+/// A plan that starts by hand has its hand here; one that starts at a time is waited for.
+async fn start(job: &JobHandle) -> Result<(), CliError> {
+    let now = job.snapshot().await?.job;
+    if now.status() == JobStatus::Pending && now.starts_at().is_none() {
+        ask(job, Command::Execute { paused: false }).await?;
+    }
+    Ok(())
 }
 
 /// Has a job go on from where it was held; gives from where on it is news.
@@ -110,7 +116,7 @@ async fn go_on(engine: &Engine, held: &Job, run: &mut Run) -> Result<(JobHandle,
     if let Some(command) = next(held) {
         // What was paused before it ever started is pending after its resume.
         if ask(&job, command).await? == JobStatus::Pending {
-            ask(&job, Command::Execute { paused: false }).await?;
+            start(&job).await?;
         }
     }
     Ok((job, Seen::state(held.seq(), held.status())))
@@ -119,6 +125,7 @@ async fn go_on(engine: &Engine, held: &Job, run: &mut Run) -> Result<(JobHandle,
 /// The command that has a job go on, if it needs one.
 fn next(job: &Job) -> Option<Command> {
     match (job.status(), job.intent()) {
+        (JobStatus::Pending, None) if job.starts_at().is_some() => None,
         (JobStatus::Pending | JobStatus::Failed | JobStatus::Cancelled, None) => {
             Some(Command::Execute { paused: false })
         }

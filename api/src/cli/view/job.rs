@@ -33,6 +33,8 @@ pub(in crate::cli) struct Job {
     pub(in crate::cli) error: Option<Error>,
     #[serde(rename = "created_at", deserialize_with = "time")]
     pub(in crate::cli) created: Timestamp,
+    #[serde(default, deserialize_with = "maybe_time")]
+    pub(in crate::cli) starts_at: Option<Timestamp>,
     #[serde(rename = "started_at", default, deserialize_with = "maybe_time")]
     pub(in crate::cli) started: Option<Timestamp>,
     #[serde(rename = "deadline_at", default, deserialize_with = "maybe_time")]

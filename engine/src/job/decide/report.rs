@@ -52,6 +52,9 @@ fn tick(job: &Job, cx: &Context) -> Vec<Event> {
     if let Some(passed) = job.deadline_passed(cx.now) {
         return vec![passed];
     }
+    if job.starts_at().is_some_and(|at| at <= cx.now.max(job.time)) {
+        return vec![Event::JobStarted];
+    }
     let due = job.due_timers(cx.now).filter(|_| job.dispatches());
     let completed = due.map(|task| Event::completed_without_attempt(task, Payload::NULL));
     let completed: Vec<Event> = completed.collect();

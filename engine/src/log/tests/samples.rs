@@ -114,6 +114,11 @@ fn job_events() -> Vec<Event> {
         submitted(full_plan(), Some("server-init"), Some("/srv/plans/init.yaml")),
         submitted(small.clone(), None, None),
         submitted(Plan { exclusive: Some("host/web-42".into()), ..small.clone() }, None, None),
+        submitted(
+            Plan { start: Start::At(Timestamp::from_millis(70_000)), ..small.clone() },
+            None,
+            None,
+        ),
         submitted(conditional(small.clone()), None, None),
         submitted(for_each(small), None, None),
         Event::JobStarted,

@@ -129,7 +129,8 @@ impl From<plan::Start> for Start {
     fn from(start: plan::Start) -> Self {
         match start {
             plan::Start::Now => Self::Now,
-            plan::Start::Manual => Self::Manual,
+            // A later version says beside this when it starts.
+            plan::Start::Manual | plan::Start::At(_) => Self::Manual,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Twins of the plan and of a task.
 
-use annals_tasks_sdk::Payload;
 use annals_tasks_sdk::plan;
+use annals_tasks_sdk::{Payload, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::job::{self, Event};
@@ -15,6 +15,8 @@ struct Submitted<'a> {
     before: v3::Submitted<'a>,
     /// Of tasks that have any of it, by their index; those of `finally` stand behind the others.
     more: Vec<(u32, More<'a>)>,
+    /// When it starts by itself, where that is a time: what was there before says that it does not.
+    start_at: Option<i64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -46,14 +48,21 @@ pub(in crate::log) fn put_submitted(
     let tasks = submitted.plan.all_tasks().zip(0u32..);
     let more = tasks.map(|(task, index)| (index, More::of(task)));
     let more = more.filter(|(_, more)| more.is_any()).collect();
-    write(out, &Submitted { before: submitted.try_into()?, more })
+    let start_at = match submitted.plan.start {
+        plan::Start::At(time) => Some(time.as_millis()),
+        _ => None,
+    };
+    write(out, &Submitted { before: submitted.try_into()?, more, start_at })
 }
 
 /// Reads the payload of `JobSubmitted`; `None` where it has what this build does not do.
 pub(in crate::log) fn get_submitted(bytes: &[u8]) -> Result<Option<Event>, CodecError> {
-    let Submitted { before, more } = read(bytes)?;
+    let Submitted { before, more, start_at } = read(bytes)?;
     let Some(mut submitted) = before.known()? else { return Ok(None) };
     let plan = &mut submitted.plan;
+    if let Some(time) = start_at {
+        plan.start = plan::Start::At(Timestamp::from_millis(time));
+    }
     for (index, more) in more {
         let mut tasks = plan.tasks.iter_mut().chain(&mut plan.finally);
         let none = || CodecError::Damaged(format!("there is no task {index}"));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use annals_tasks_sdk::plan::JobEnd;
 use annals_tasks_sdk::{JobId, TaskId, Timestamp};
 
-use super::reason::{Cause, HeldKey, Line, Other, Reason, RunDeadline};
+use super::reason::{Ahead, Cause, HeldKey, Line, Other, Reason, RunDeadline};
 use super::remedy::Remedy;
 use super::tasks::Tasks;
 use crate::job::{Failure, Intent, Job, JobStatus, TaskNumber};
@@ -168,7 +168,7 @@ pub(crate) fn explain(seen: Seen, cause: Option<Cause>) -> Explanation {
 /// The reasons, and how many more tasks have one.
 fn reasons(seen: &Seen, cause: Option<Cause>) -> (Vec<Reason>, usize) {
     let job = &*seen.snapshot.job;
-    let mut reasons: Vec<Reason> = of_job(job, cause).into_iter().collect();
+    let mut reasons: Vec<Reason> = of_job(job, cause, seen.now).into_iter().collect();
     if let Some(parent) = job.parent().filter(|_| job.is_held_by_parent()) {
         let held = Reason::HeldByParent { parent: parent.job, task: parent.task_id.clone() };
         // Where nobody else holds it, that is all there is to say of its pause.
@@ -193,13 +193,16 @@ fn reasons(seen: &Seen, cause: Option<Cause>) -> (Vec<Reason>, usize) {
     (reasons, more)
 }
 
-fn of_job(job: &Job, by: Option<Cause>) -> Option<Reason> {
+fn of_job(job: &Job, by: Option<Cause>, now: Timestamp) -> Option<Reason> {
     let alive = job.live().count();
     Some(match (job.status(), job.intent()) {
         (JobStatus::Completed, _) => Reason::Completed,
         (JobStatus::Failed, _) => failed(job),
         (JobStatus::Cancelled, _) => Reason::Cancelled { by },
-        (JobStatus::Pending, _) => Reason::NotExecuted,
+        (JobStatus::Pending, _) => match job.starts_at() {
+            Some(at) => Reason::StartsAt { until: Ahead::until(at, now) },
+            None => Reason::NotExecuted,
+        },
         (_, Some(Intent::Complete)) => finishing(job, JobEnd::Completed, by),
         _ if job.ending().is_some() => finishing(job, job.ending()?, by),
         (_, Some(Intent::Cancel)) => Reason::Cancelling { by, alive },

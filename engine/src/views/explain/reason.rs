@@ -162,6 +162,11 @@ pub enum Reason {
     },
     /// It was never executed.
     NotExecuted,
+    /// It starts at a time.
+    StartsAt {
+        /// When.
+        until: Ahead,
+    },
     /// It is paused.
     Paused {
         /// By whom or what.
@@ -380,6 +385,7 @@ impl Reason {
             Self::Failed { .. } => "failed",
             Self::Cancelled { .. } => "cancelled",
             Self::NotExecuted => "not_executed",
+            Self::StartsAt { .. } => "starts_at",
             Self::Paused { .. } => "paused",
             Self::Pausing { .. } => "pausing",
             Self::Cancelling { .. } => "cancelling",

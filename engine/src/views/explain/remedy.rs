@@ -73,7 +73,7 @@ impl Remedy {
         let candidates = match reason {
             Reason::Failed { .. } | Reason::Cancelled { .. } => vec![Self::Execute],
             Reason::Finishing { .. } => vec![Self::CancelNow],
-            Reason::NotExecuted => vec![Self::Execute, Self::Cancel],
+            Reason::NotExecuted | Reason::StartsAt { .. } => vec![Self::Execute, Self::Cancel],
             Reason::WantsKey { .. } => vec![Self::Cancel],
             Reason::Paused { .. } => vec![Self::Resume, Self::Cancel],
             Reason::Pausing { .. } => vec![Self::Resume, Self::Interrupt, Self::Cancel],

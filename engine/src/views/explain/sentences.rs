@@ -121,6 +121,7 @@ impl fmt::Display for Reason {
                 write!(f, "the job has failed: {}", failure(error))
             }
             Self::Cancelled { by } => write!(f, "the job was cancelled{}", after(by.as_ref())),
+            Self::StartsAt { until } => write!(f, "the job starts by itself in {until}"),
             Self::NotExecuted => f.write_str("the job was never executed"),
             Self::Paused { by } => {
                 write!(f, "the job was paused{}", after(by.as_ref()))?;
