@@ -104,6 +104,8 @@ pub struct JobSeen {
     pub running: Vec<AttemptSeen>,
     /// Tasks that wait for a slot.
     pub wanting: Vec<WantSeen>,
+    /// Tasks whose child is being made or looked for.
+    pub preparing: Vec<TaskNumber>,
     /// When it is due.
     pub due: Option<Timestamp>,
     /// Whether what was alive before the engine started has been declared lost.
@@ -355,6 +357,7 @@ fn seen(each: &Loop, executor: &Executor, due: Option<Timestamp>) -> JobSeen {
         durable_seq: executor.durable_seq,
         running: running.collect(),
         wanting: wanting.collect(),
+        preparing: executor.family.as_ref().map_or_else(Vec::new, |family| family.preparing()),
         due,
         recovered: executor.recovered,
         in_line: each.is_in_line(executor) || executor.touched != Touched::No,

@@ -62,6 +62,11 @@ impl Family {
         self.preparing.contains(&task)
     }
 
+    /// The tasks whose child is being made or looked for.
+    pub(super) fn preparing(&self) -> Vec<TaskNumber> {
+        self.preparing.clone()
+    }
+
     /// Whether anything is on its way that this would have to take in.
     pub(super) fn is_idle(&self) -> bool {
         self.preparing.is_empty()

@@ -66,7 +66,7 @@ impl Oracle {
             Some(Waits::Sleep(_) | Waits::Signal { .. }) => {
                 old.sleeps != new.sleeps || old.takes != new.takes
             }
-            Some(Waits::Retry(_)) | None => false,
+            Some(Waits::Retry(_) | Waits::Child) | None => false,
         };
         if begins_anew {
             self.begins_anew(at);
@@ -88,7 +88,7 @@ impl Oracle {
         let fixed = before.settled();
         for at in 0..before.tasks.len() {
             let settled = fixed[at] && before.tasks[at].status != TaskStatus::Removed;
-            let fixed = settled || before.tasks[at].is_live();
+            let fixed = settled || before.tasks[at].is_engaged();
             if fixed && self.needs(at) != before.needs(at) {
                 return Some("task_is_settled");
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use annals_engine::job::{
-    Deadline, Effect, Job, JobStatus, LossRule, TaskNumber, TaskStatus, Waiting,
+    CancelMode, Deadline, Effect, Job, JobStatus, LossRule, Order, TaskNumber, TaskStatus, Waiting,
 };
 use annals_tasks_sdk::Timestamp;
 use annals_tasks_sdk::plan::Decision;
@@ -51,6 +51,7 @@ pub(crate) fn after_event(job: &Job, oracle: &Oracle, now: i64) {
                     Deadline::At(_) => None,
                 }),
             },
+            Waiting::Job => Waits::Child,
             _ => Waits::Kind,
         });
         assert_eq!(waits, known.waits, "t{at} waits");
@@ -62,8 +63,32 @@ pub(crate) fn after_event(job: &Job, oracle: &Oracle, now: i64) {
     kept.sort_by_key(|kept| kept.seq);
     assert_eq!(kept, oracle.kept, "signals that are kept");
     assert_eq!((job.signals_kept(), job.awaits_signals()), (kept.len(), oracle.awaits_any()));
+    family(job, oracle);
     counts(job, oracle, &settled);
     effects(job, oracle, &settled, now);
+}
+
+/// Who holds the job, and what it wants of its children.
+fn family(job: &Job, oracle: &Oracle) {
+    let holds = (job.is_held_by_own(), job.is_held_by_parent());
+    assert_eq!(holds, (oracle.holds.own, oracle.holds.parent), "who holds it");
+    let children: Vec<usize> = job.children().map(index).collect();
+    let waiting =
+        (0..oracle.tasks.len()).filter(|&at| oracle.tasks[at].waits == Some(Waits::Child));
+    assert_eq!(children, waiting.collect::<Vec<_>>(), "who waits for children");
+    for task in job.children() {
+        let (known, wish) = (&oracle.tasks[index(task)], job.wish(task).unwrap());
+        let child = job.task(task).and_then(|task| task.open_child()).unwrap();
+        assert_eq!(child.is_quiet(), known.quiet);
+        match wish.order {
+            Order::Stop { mode } => {
+                assert!(known.child_stops);
+                assert_eq!(mode == CancelMode::Now, oracle.cut);
+            }
+            Order::Hold { mode, .. } => assert_eq!(Some(mode), oracle.holds.mode),
+            Order::Go => assert!(oracle.holds.mode.is_none() && !known.child_stops),
+        }
+    }
 }
 
 fn counts(job: &Job, oracle: &Oracle, settled: &[bool]) {
@@ -109,7 +134,7 @@ fn effects(job: &Job, oracle: &Oracle, settled: &[bool], now: i64) {
     let waited = all().filter(|(_, task)| match task.waits {
         Some(Waits::Kind) => open,
         Some(Waits::Retry(due)) => open && due <= now,
-        Some(Waits::Sleep(_) | Waits::Signal { .. }) | None => false,
+        Some(Waits::Sleep(_) | Waits::Signal { .. } | Waits::Child) | None => false,
     });
     let waited: BTreeSet<usize> = waited.map(|(at, _)| at).collect();
     let rest: BTreeSet<usize> = want[ready.len()..].iter().copied().collect();
@@ -121,7 +146,7 @@ fn effects(job: &Job, oracle: &Oracle, settled: &[bool], now: i64) {
         Some(Waits::Sleep(due)) => Some(due),
         Some(Waits::Retry(due)) => Some(due).filter(|&due| due > now),
         Some(Waits::Signal { until, .. }) => until,
-        Some(Waits::Kind) | None => None,
+        Some(Waits::Kind | Waits::Child) | None => None,
     });
     let goes_on = oracle.dispatches();
     let late = oracle.is_overdue(now);
@@ -141,8 +166,8 @@ pub(crate) fn after_command(job: &Job, oracle: &Oracle, now: i64) {
     let some = !effects.is_empty();
     // A deadline is no way on: what else there is must not need it.
     let timed = oracle.dispatches() && oracle.tasks.iter().any(|task| task.due().is_some());
-    // Nor does a job need one that is to be told something.
-    let told = oracle.dispatches() && oracle.awaits_any();
+    // Nor does a job need one that is to be told something, or has children that are.
+    let told = (oracle.dispatches() && oracle.awaits_any()) || oracle.has_children();
     let moves =
         told || timed || effects.iter().any(|effect| !matches!(effect, Effect::Wake { .. }));
     match job.status() {
@@ -158,14 +183,15 @@ pub(crate) fn after_command(job: &Job, oracle: &Oracle, now: i64) {
         JobStatus::Running => assert!(moves, "a wake-up is lost"),
         _ => assert!(!some, "an ended job does something"),
     }
-    let carried_on = job.is_live() || job.ending().is_some();
+    let carried_on = job.is_live() || oracle.has_children() || job.ending().is_some();
     assert!(job.intent().is_none() || carried_on, "an intent that nobody carries on");
     let told = told || (job.status() == JobStatus::Running && oracle.awaits_any());
     let woken = told || job.is_active() || job.due().is_some();
     // What is held but keeps others from their key is found again for their sake.
     let holds = job.exclusive().is_some_and(|own| own.taken);
-    let found = job.status() == JobStatus::Running || (holds && job.status() == JobStatus::Paused);
-    let found = found || oracle.starts_at().is_some();
+    let waits = oracle.has_children() || oracle.starts_at().is_some();
+    let found =
+        job.status() == JobStatus::Running || waits || (holds && job.status() == JobStatus::Paused);
     assert_eq!(woken, found, "found again after a restart");
     assert!(!holds || !job.status().is_ended(), "an ended job holds its key");
     let settled = oracle.settled();
@@ -175,7 +201,7 @@ pub(crate) fn after_command(job: &Job, oracle: &Oracle, now: i64) {
     if oracle.dispatches() && oracle.ending.is_none() {
         assert!(!oracle.wants_operator(), "a failure that pauses was passed over");
     }
-    let forgotten = oracle.tasks.iter().find(|task| task.being_skipped && !task.is_live());
+    let forgotten = oracle.tasks.iter().find(|task| task.being_skipped && !task.is_engaged());
     assert!(forgotten.is_none(), "a skip is forgotten");
     assert!(!oracle.keeps_back() && oracle.answered.is_none(), "a signal is not delivered");
     data_flows(oracle, &settled);

@@ -12,7 +12,7 @@ use crate::plans::{Draft, Sketch};
 
 /// The ids of the tasks whose outputs a task takes, or whose ends it looks at.
 pub(crate) fn takes(task: &Task) -> BTreeSet<String> {
-    let found = references(&task.spec.input).unwrap().into_iter();
+    let found = references(&task.spec.template()).unwrap().into_iter();
     let outputs = found.filter_map(|found| match found.reference {
         Reference::Output { task, .. } => Some(task.to_string()),
         _ => None,
@@ -111,7 +111,7 @@ pub(crate) fn lacks(origin: &Job, from: &ForkFrom) -> bool {
         passed && !anew.contains(name) && task.output().is_none()
     };
     let strict = |task: &Task| {
-        let found = references(&task.spec.input).unwrap().into_iter();
+        let found = references(&task.spec.template()).unwrap().into_iter();
         found.into_iter().any(|found| match found.reference {
             Reference::Output { task, default: None, .. } => gone(task.as_str()),
             _ => false,

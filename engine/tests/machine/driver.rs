@@ -9,6 +9,7 @@ use annals_engine::job::{
 use annals_tasks_sdk::{Done, Exit, Payload, SignalName, TaskError, TaskId, Timestamp};
 
 use crate::dsl::id;
+use crate::kin::child_of;
 use crate::plans::{Sketch, Sleeps, name, place};
 use crate::told::{NAMES, signal};
 use crate::walk::Walk;
@@ -75,8 +76,11 @@ impl Walk {
                 let (task, attempt) = (self.any_task(), self.rng.u32(..4));
                 self.report_of(task, attempt)
             }
+            26 | 27 if self.oracle.holds.linked || self.oracle.has_children() => {
+                self.any_of_family().unwrap_or(Report::Tick)
+            }
             7..=25 if self.mood.crashes && self.live.is_live() => Report::Recover,
-            _ if effects.is_empty() => Report::Tick,
+            _ if effects.is_empty() => self.any_of_family().unwrap_or(Report::Tick),
             _ => match effects[self.rng.usize(..effects.len())] {
                 Effect::Want { task, .. } => self.begin(task),
                 Effect::Run { task, attempt } | Effect::Stop { task, attempt, .. } => {
@@ -96,6 +100,9 @@ impl Walk {
         let sleeps = self.oracle.draft.tasks[task.0 as usize - 1].sleeps;
         match self.rng.u8(..16) {
             0 => Report::Park { task, wait: Wait::Kind },
+            2..=6 if self.oracle.draft.spawns => {
+                Report::Spawned { task, child: child_of(task), after: self.rng.u64(..3) }
+            }
             1 => Report::Refuse { task, error: TaskError::new("bad_request", "no") },
             2 => self.await_signal(task),
             _ if sleeps == Some(Sleeps::ForSignal) => self.await_signal(task),
@@ -196,7 +203,12 @@ impl Walk {
                     let (task, output) = (self.lacks_an_input(), None);
                     Command::Skip { task, output, cascade: true }.into()
                 }
-                (JobStatus::Paused, _) => Command::Resume.into(),
+                (JobStatus::Paused, _) if self.live.is_held_by_own() => Command::Resume.into(),
+                (JobStatus::Running | JobStatus::Paused, _)
+                    if self.goes_on_in_its_family().is_some() =>
+                {
+                    self.goes_on_in_its_family().map_or(Report::Tick, |report| report).into()
+                }
                 // What nobody tells it would be waited for until its end.
                 (JobStatus::Running, None | Some(Effect::Wake { .. }))
                     if self.oracle.awaits_any() && !self.oracle.is_overdue(self.now) =>

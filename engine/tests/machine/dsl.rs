@@ -24,8 +24,8 @@
 
 use annals_engine::job::{
     CancelMode, Command, Context, Effect, Event, Input, Job, LogSize, LossRule, Origin, Outcome,
-    PauseMode, Place, Recorded, Report, StepError, Submitted, TaskNumber, ValueDigest, Wait, begin,
-    step, submit,
+    Parent, PauseMode, Place, Recorded, Report, StepError, Submitted, TaskNumber, ValueDigest,
+    Wait, begin, step, submit,
 };
 use annals_tasks_sdk::plan::{
     Backoff, ForEach, Limits, OnFailure, OnLost, Plan, PolicyFields, Retry,
@@ -56,6 +56,8 @@ pub(crate) fn plan(text: &str) -> Plan {
                 let at: i64 = word[2..].parse().unwrap();
                 plan.start = Start::At(Timestamp::from_millis(at * 1_000));
             }
+            // Said of the job, not of its plan.
+            Some("child") => {}
             Some("fast") => plan.fail_fast = true,
             Some("finally") => at_end = true,
             Some(key) if key.starts_with("key$") => plan.exclusive = Some(key[4..].into()),
@@ -223,12 +225,22 @@ pub(crate) type Answer = Result<Vec<Recorded>, String>;
 
 impl World {
     pub(crate) fn new(text: &str) -> Self {
-        Self::of(plan(text))
+        let linked = text.split_whitespace().any(|word| word == "@child");
+        Self::begun(plan(text), linked)
     }
 
     pub(crate) fn of(plan: Plan) -> Self {
+        Self::begun(plan, false)
+    }
+
+    fn begun(plan: Plan, linked: bool) -> Self {
         let submitted = Submitted { plan, workflow: None, source: None };
-        let events = submit(submitted, &Limits::default()).unwrap();
+        let mut events = submit(submitted, &Limits::default()).unwrap();
+        if linked {
+            let (job, task) = (JobId::from_u128(2), TaskNumber(1));
+            let parent = Parent { job, task, task_id: id("p"), depth: 1 };
+            events.insert(1, Event::JobLinked(Box::new(parent)));
+        }
         let (job, history) = begin(JobId::from_u128(1), events, &at(0)).unwrap();
         Self { job, history, now: 0 }
     }
@@ -279,6 +291,7 @@ impl World {
         match (words.next().unwrap(), words.next()) {
             ("tick", _) => Report::Tick.into(),
             ("recover", _) => Report::Recover.into(),
+            ("wish", order) => Report::Wished(self.wish(order.unwrap(), words.next())).into(),
             (verb, name) => self.report(verb, name.unwrap(), words).into(),
         }
     }
@@ -296,6 +309,9 @@ impl World {
         let last = self.job.task(task).map_or(0, |task| task.attempts().len());
         let attempt = attempt.parse().unwrap_or(u32::try_from(last).unwrap());
         let seconds = |text: &str| Timestamp::from_millis(text.parse::<i64>().unwrap() * 1_000);
+        if let Some(heard) = self.heard(verb, task, argument) {
+            return heard;
+        }
         let outcome = match (verb, argument) {
             ("start", _) => return Report::Start { task },
             ("sleep", until) => {
@@ -376,6 +392,9 @@ impl World {
             | Event::TaskInserted { task, .. }
             | Event::TaskMoved { task, .. }
             | Event::TaskEdited { task, .. }
+            | Event::ChildStarted { task, .. }
+            | Event::ChildPaused { task }
+            | Event::ChildEnded { task, .. }
             | Event::TaskWaiting { task, .. } => format!("{name} {}", of(task)),
             _ => name.to_owned(),
         }

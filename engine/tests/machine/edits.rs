@@ -51,7 +51,7 @@ impl Edit {
         if settled[at] {
             return assert_eq!(code, Some("task_is_settled"));
         }
-        if self.removes && known.is_live() {
+        if self.removes && known.is_engaged() {
             return assert_eq!(code, Some("task_is_live"));
         }
         let takers = takers(oracle, at, &settled);

@@ -25,6 +25,7 @@ pub(crate) enum Waits {
         until: Option<i64>,
         rest: Option<i64>,
     },
+    Child,
 }
 
 /// How the last attempt went, as far as retries go.
@@ -59,6 +60,9 @@ pub(crate) struct Known {
     pub(crate) by_condition: bool,
     /// Of a task of `finally`: it was settled for the present end.
     pub(crate) done_at_end: bool,
+    /// Of its child: whether it has said that it is quiet, and whether it was told to end.
+    pub(crate) quiet: bool,
+    pub(crate) child_stops: bool,
 }
 
 pub(crate) const NEW: Known = Known {
@@ -76,11 +80,18 @@ pub(crate) const NEW: Known = Known {
     wants_consent: false,
     by_condition: false,
     done_at_end: false,
+    quiet: false,
+    child_stops: false,
 };
 
 impl Known {
     pub(crate) fn is_live(&self) -> bool {
         self.life != Life::None
+    }
+
+    /// Whether an attempt is alive, or a child that it waits for may be.
+    pub(crate) fn is_engaged(&self) -> bool {
+        self.is_live() || self.waits == Some(Waits::Child)
     }
 
     pub(crate) fn is_unsettled_at_end(&self) -> bool {
@@ -92,7 +103,7 @@ impl Known {
         match self.waits {
             Some(Waits::Retry(due) | Waits::Sleep(due)) => Some(due),
             Some(Waits::Signal { until, .. }) => until,
-            Some(Waits::Kind) | None => None,
+            Some(Waits::Kind | Waits::Child) | None => None,
         }
     }
 

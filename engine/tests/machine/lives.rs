@@ -40,8 +40,13 @@ impl Oracle {
             }
             Event::SkipRequested { task, output } => {
                 let known = &mut self.tasks[index(*task)];
-                assert!(known.is_live() && !known.being_skipped);
-                (known.being_skipped, known.life) = (true, Life::Stopping);
+                assert!(known.is_engaged() && !known.being_skipped);
+                known.being_skipped = true;
+                if known.is_live() {
+                    known.life = Life::Stopping;
+                } else {
+                    known.child_stops = true;
+                }
                 known.gives_nothing = output.is_none();
             }
             Event::TaskWaiting { task, wait } => {
@@ -59,6 +64,9 @@ impl Oracle {
                     _ => Waits::Kind,
                 });
             }
+            Event::ChildStarted { .. } | Event::ChildPaused { .. } | Event::ChildEnded { .. } => {
+                self.take_in_of_family(event);
+            }
             Event::RetryScheduled { task, due } => self.retries(*task, due.as_millis()),
             _ => self.take_in_result(event),
         }
@@ -73,6 +81,8 @@ impl Oracle {
                     assert_eq!(*attempt, 0, "no attempt is copied");
                 } else if self.answered.take().is_some() {
                     assert!(matches!(self.tasks[at].waits, Some(Waits::Signal { .. })));
+                } else if *attempt == 0 && self.tasks[at].waits == Some(Waits::Child) {
+                    assert!([JobStatus::Running, JobStatus::Paused].contains(&self.status));
                 } else if *attempt == 0 {
                     let Some(Waits::Sleep(due)) = self.tasks[at].waits else { panic!() };
                     assert!(due <= self.time);
@@ -100,14 +110,16 @@ impl Oracle {
                     assert!(!self.is_overdue(self.time) && !self.leads);
                     assert_eq!(self.decides(at), Decision::Skip, "t{at} was to run");
                 }
-                assert!(!self.settled[at] && !self.tasks[at].is_live() && !self.is_passed_over(at));
+                assert!(
+                    !self.settled[at] && !self.tasks[at].is_engaged() && !self.is_passed_over(at)
+                );
                 self.tasks[at].closes(TaskStatus::Skipped, output.clone());
             }
             Event::TaskRemoved { task } => {
                 let at = index(*task);
                 let known = &self.tasks[at];
                 assert!(
-                    !self.settled[at] && !known.is_live() && known.status != TaskStatus::Removed
+                    !self.settled[at] && !known.is_engaged() && known.status != TaskStatus::Removed
                 );
                 // It hands on what it needed, wherever it stands from now on.
                 self.draft.tasks[at].needs = Some(self.needs(at));
@@ -117,12 +129,12 @@ impl Oracle {
         }
     }
 
-    fn could_start(&self, at: usize) -> bool {
+    pub(crate) fn could_start(&self, at: usize) -> bool {
         let known = &self.tasks[at];
         let waits = match known.waits {
             Some(Waits::Retry(due)) => due <= self.time,
             Some(Waits::Kind) => true,
-            Some(Waits::Sleep(_) | Waits::Signal { .. }) | None => false,
+            Some(Waits::Sleep(_) | Waits::Signal { .. } | Waits::Child) | None => false,
         };
         (self.is_ready(at, &self.settled) && self.decides(at) == Decision::Run) || waits
     }
@@ -167,7 +179,12 @@ impl Oracle {
     }
 
     fn fails(&mut self, at: usize, code: &str) {
-        assert!(self.status == JobStatus::Running && !self.is_over());
+        let of_child = ["child_failed", "child_cancelled"].contains(&code);
+        assert!(
+            self.status == JobStatus::Running || (of_child && self.status == JobStatus::Paused)
+        );
+        assert!(!self.is_over());
+        assert!(!of_child || !self.tasks[at].child_stops, "it was told to end");
         if code == "bad_condition" {
             assert_eq!(self.decides(at), Decision::Bad);
             assert!(self.is_ready(at, &self.settled) && self.dispatches());
@@ -189,7 +206,9 @@ impl Oracle {
                 let Some(Waits::Signal { until: Some(until), .. }) = known.waits else { panic!() };
                 assert!(until <= self.time && goes_on);
             }
-            "missing_output" | "bad" | "bad_request" | "bad_condition" => {}
+            "missing_output" | "bad" | "bad_request" | "bad_condition" | "held_by_ancestor"
+            | "too_deep" => {}
+            _ if of_child => {}
             _ => {
                 let used_up = known.failures >= max_attempts;
                 assert!(known.last == Last::FinalFailure || used_up, "budget is left");

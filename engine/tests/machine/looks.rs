@@ -160,6 +160,8 @@ impl Oracle {
 
     pub(crate) fn begins_to_end(&mut self, end: JobEnd) {
         assert!(self.is_quiet() && self.ending.is_none() && self.has_finally());
+        assert!(!self.has_children(), "a child has not ended");
+        self.is_held_no_more();
         let all_done = (0..self.tasks.len()).all(|at| self.is_at_end(at) || self.settled()[at]);
         match end {
             JobEnd::Completed => assert!(all_done && self.intent.is_none()),

@@ -8,6 +8,7 @@ use annals_tasks_sdk::Payload;
 use annals_tasks_sdk::plan::{JobEnd, OnFailure};
 
 use crate::asked::Asked;
+use crate::family::Holds;
 pub(crate) use crate::known::{Known, Life, NEW, Waits};
 use crate::plans::{Draft, Sketch};
 use crate::told::Kept;
@@ -25,6 +26,7 @@ pub(crate) struct Oracle {
     /// What the failure that is being reported asks for, which no event says.
     pub(crate) asked: Asked,
     pub(crate) started: bool,
+    pub(crate) holds: Holds,
     pub(crate) purged: bool,
     /// The end that is decided, while what is done at the end has its turn.
     pub(crate) ending: Option<JobEnd>,
@@ -68,6 +70,7 @@ impl Oracle {
             intent,
             asked,
             started,
+            holds: Holds::default(),
             purged: false,
             ending,
             cut,
@@ -235,15 +238,14 @@ impl Oracle {
                 self.until = self.draft.deadline.map(|limit| self.time + limit);
             }
             Event::PauseRequested { mode } => {
-                assert_eq!(self.status, JobStatus::Running);
+                let held = self.status == JobStatus::Paused && !self.holds.own;
+                assert!(self.status == JobStatus::Running || held);
                 assert!(matches!(self.intent, None | Some(Intent::Pause)));
-                self.intent = Some(Intent::Pause);
-                if *mode == annals_engine::job::PauseMode::Interrupt {
-                    self.stop_all();
-                }
+                self.holds.own = true;
+                self.is_to_be_quiet(*mode);
             }
             Event::JobPaused => {
-                assert!(self.is_quiet(), "paused means quiet");
+                assert!(self.is_quiet() && !self.has_loud_children(), "paused means quiet");
                 let held = self.status == JobStatus::Pending || self.intent == Some(Intent::Pause);
                 assert!(held);
                 if self.status == JobStatus::Running {
@@ -251,6 +253,7 @@ impl Oracle {
                     assert!(held, "it has nothing to pause");
                 }
                 (self.status, self.intent) = (JobStatus::Paused, None);
+                self.holds.own |= !self.holds.parent;
                 assert!(!self.is_overdue(self.time), "the clock stops too late");
                 self.rest = self.until.take().map(|until| until - self.time);
             }
@@ -263,6 +266,7 @@ impl Oracle {
                     self.intent = Some(Intent::Cancel);
                 }
                 (self.cut, self.until, self.rest) = (self.cut || now, None, None);
+                self.is_held_no_more();
                 self.stop_all();
             }
             Event::JobEnding { end, .. } => self.begins_to_end(*end),
@@ -271,7 +275,11 @@ impl Oracle {
                 assert!(self.is_overdue(self.time) && !self.leads);
                 assert_eq!(&*error.code, "deadline_exceeded");
                 (self.intent, self.until) = (Some(Intent::Fail), None);
+                self.is_held_no_more();
                 self.stop_all();
+            }
+            Event::JobLinked(_) | Event::HoldPlaced { .. } | Event::HoldLifted => {
+                self.take_in_of_family(event);
             }
             Event::JobReopened { held } => self.reopened(*held),
             _ => self.take_in_end(event),
@@ -330,6 +338,13 @@ impl Oracle {
     }
 
     pub(crate) fn stop_all(&mut self) {
+        self.stops_attempts();
+        for task in self.tasks.iter_mut().filter(|task| task.waits == Some(Waits::Child)) {
+            task.child_stops = true;
+        }
+    }
+
+    pub(crate) fn stops_attempts(&mut self) {
         for task in self.tasks.iter_mut().filter(|task| task.is_live()) {
             task.life = Life::Stopping;
         }
@@ -337,9 +352,9 @@ impl Oracle {
 
     fn resumed(&mut self) {
         assert!(self.status == JobStatus::Paused || self.intent == Some(Intent::Pause));
-        self.status = if self.started { JobStatus::Running } else { JobStatus::Pending };
-        self.intent = None;
-        self.until = self.until.or(self.rest.take().map(|rest| self.time + rest));
+        assert!(self.holds.own, "nobody has paused it");
+        self.holds.own = false;
+        self.goes_on();
         for (task, sketch) in self.tasks.iter_mut().zip(&self.draft.tasks) {
             (task.losses, task.wants_consent) = (0, false);
             if task.status == TaskStatus::Failed && sketch.on_failure == OnFailure::Pause {
@@ -352,6 +367,7 @@ impl Oracle {
     fn reopened(&mut self, held: bool) {
         self.status = if held { JobStatus::Paused } else { JobStatus::Running };
         (self.started, self.begun) = (true, false);
+        (self.holds.own, self.holds.parent) = (held, false);
         let limit = self.draft.deadline;
         self.until = limit.filter(|_| !held).map(|limit| self.time + limit);
         self.rest = limit.filter(|_| held);
@@ -371,6 +387,8 @@ impl Oracle {
 
     fn ended(&mut self, status: JobStatus) {
         assert!(self.is_quiet(), "an attempt is alive");
+        assert!(!self.has_children(), "a child has not ended");
+        self.is_held_no_more();
         (self.status, self.intent, self.until, self.rest) = (status, None, None, None);
         (self.ending, self.cut) = (None, false);
         self.interrupts_what_waits();

@@ -37,6 +37,7 @@ pub(crate) enum Sleeps {
 
 /// A plan as the generator and the oracle know it.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing that a plan may be")]
 pub(crate) struct Draft {
     pub(crate) tasks: Vec<Sketch>,
     pub(crate) output: Option<(usize, bool)>,
@@ -48,6 +49,9 @@ pub(crate) struct Draft {
     pub(crate) fail_fast: bool,
     /// Whether it has a key that others share.
     pub(crate) exclusive: bool,
+    /// Whether it is a child, and whether its tasks may have children.
+    pub(crate) linked: bool,
+    pub(crate) spawns: bool,
 }
 
 /// The name of the task at an index.
@@ -66,7 +70,8 @@ pub(crate) fn draft(rng: &mut Rng) -> Draft {
     let work = tasks.iter().filter(|task| !task.at_end).count();
     let output = (rng.u8(..5) == 0).then(|| (rng.usize(..work), rng.bool()));
     let (manual, fail_fast) = (rng.u8(..4) == 0, rng.u8(..6) == 0);
-    let mut draft = Draft { output, manual, fail_fast, ..Draft::of(tasks) };
+    let (linked, spawns) = (rng.u8(..4) == 0, rng.u8(..3) == 0);
+    let mut draft = Draft { output, manual, fail_fast, linked, spawns, ..Draft::of(tasks) };
     for at in 0..draft.tasks.len() {
         let at_end = draft.tasks[at].at_end;
         let needed = all_needed(&draft.tasks, at);
@@ -160,7 +165,17 @@ impl Draft {
     /// A plan that says nothing but what its tasks are.
     pub(crate) fn of(tasks: Vec<Sketch>) -> Self {
         let (output, manual, deadline, start_at) = (None, false, None, None);
-        Self { tasks, output, manual, start_at, deadline, fail_fast: false, exclusive: false }
+        Self {
+            tasks,
+            output,
+            manual,
+            start_at,
+            deadline,
+            fail_fast: false,
+            exclusive: false,
+            linked: false,
+            spawns: false,
+        }
     }
 
     /// The plan that is submitted.
@@ -187,7 +202,7 @@ impl Sketch {
     /// What a plan says of a task, read back. Needs of nobody are left out.
     pub(crate) fn of(spec: &TaskSpec, at_end: bool) -> Self {
         let index = |name: &str| name.strip_prefix('t').unwrap().parse::<usize>().unwrap();
-        let taken = references(&spec.input).unwrap().into_iter().filter_map(|found| {
+        let taken = references(&spec.template()).unwrap().into_iter().filter_map(|found| {
             let Reference::Output { task, default, .. } = found.reference else { return None };
             Some((index(task.as_str()), default.is_some()))
         });

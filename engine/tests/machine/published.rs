@@ -22,7 +22,7 @@ const fn state(name: &'static str, plan: &'static str, history: &'static str) ->
 }
 
 /// The states of a job, of tasks `a`, `b` and `c` in a chain.
-const JOBS: [State; 18] = [
+const JOBS: [State; 22] = [
     state("pending", "@manual a b c", ""),
     state("pending, with a time at which it starts", "@at60 a b c", ""),
     state("running, an attempt is alive", "a b c", "start a"),
@@ -40,6 +40,14 @@ const JOBS: [State; 18] = [
         "start a; done a; start b; done b; start c; done c; start z",
     ),
     state("failing: task `z` of `finally` runs", "a b c @finally z", "start a; fail a; start z"),
+    state("running, `a` waits for its child", "a b c", "child a"),
+    state("being paused, and a child is not quiet", "a b c", "child a; pause"),
+    state("being cancelled, and a child has not ended", "a b c", "child a; cancel"),
+    state(
+        "a child, held since its parent is paused",
+        "@child a b c",
+        "start a; wish interrupt; stopped a",
+    ),
     state("completed", "a b c", "start a; done a; start b; done b; start c; done c"),
     state("failed", "a b c", "start a; fail a"),
     state("cancelled", "a b c", "start a; cancel; stopped a"),
@@ -62,7 +70,7 @@ const OF_JOBS: [(&str, &str); 10] = [
 ];
 
 /// The states of task `b`, in a job of `a`, `b` and `c` in a chain that is in the state named.
-const TASKS: [State; 18] = [
+const TASKS: [State; 21] = [
     state("pending; the job too", "@manual a b c", ""),
     state("pending, not reached", "a b c", "start a"),
     state("pending, queues for a slot", "a b c", "start a; done a"),
@@ -71,6 +79,9 @@ const TASKS: [State; 18] = [
     state("waiting for its next try", "a b*3 c", "start a; done a; start b; fail b"),
     state("waiting for a time", "a b c", "start a; done a; sleep b 60"),
     state("waiting for a signal", "a b c", "start a; done a; await b go 60"),
+    state("waiting for its child", "a b c", "start a; done a; child b"),
+    state("waiting for its child, to be skipped", "a b c", "start a; done a; child b; skip b"),
+    state("failed, since its child has", "a b! c", "start a; done a; child b; child_fails b"),
     state(
         "interrupted; the job is paused",
         "a b c",

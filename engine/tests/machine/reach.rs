@@ -72,6 +72,11 @@ fn told() -> [Draft; 2] {
     ]
 }
 
+/// A child whose only task has a child.
+fn in_a_family() -> Draft {
+    Draft { manual: true, linked: true, spawns: true, ..Draft::of(vec![PLAIN]) }
+}
+
 /// What was searched.
 #[derive(Debug, Default)]
 struct Reached {
@@ -130,7 +135,8 @@ fn shape(walk: &Walk) -> String {
         let Known { status, life, being_skipped, losses, failures, last, .. } = task;
         let (kindless, output) = (task.waits == Some(Waits::Kind), task.output.is_some());
         let consent = (task.wants_consent, task.by_condition, task.done_at_end);
-        let waits = format!("{until:?} {told} {kindless} {consent:?}");
+        let child = (task.waits == Some(Waits::Child), task.quiet, task.child_stops);
+        let waits = format!("{until:?} {told} {kindless} {consent:?} {child:?}");
         format!("{status:?} {life:?} {being_skipped} {waits} {output} {losses} {failures} {last:?}")
     };
     let tasks: Vec<String> = oracle.tasks.iter().map(of).collect();
@@ -139,8 +145,9 @@ fn shape(walk: &Walk) -> String {
     let order = &oracle.order;
     // A removed task keeps what it needed, wherever others stand then.
     let needs: Vec<_> = (0..oracle.tasks.len()).map(|at| oracle.needs(at)).collect();
-    let (purged, kept) = (oracle.purged, oracle.kept.len());
+    let (purged, kept, holds) = (oracle.purged, oracle.kept.len(), &oracle.holds);
     let job = format!("{status:?} {intent:?} {started} {deadline:?} {purged} {end:?} {kept}");
+    let job = format!("{job} {holds:?}");
     format!("{job} {stops:?} {tasks:?} {order:?} {needs:?}")
 }
 
@@ -149,7 +156,7 @@ fn waits_until(task: &Known, now: i64) -> Option<i64> {
         Some(Waits::Retry(until) | Waits::Sleep(until)) => Some(until),
         // In this search the time does not go on while it stands still.
         Some(Waits::Signal { until, rest, .. }) => until.or(rest.map(|rest| now + rest)),
-        Some(Waits::Kind) | None => None,
+        Some(Waits::Kind | Waits::Child) | None => None,
     }
 }
 
@@ -197,7 +204,7 @@ fn every_state_has_a_way_out_and_answers_as_the_table_says() {
     let drafts = match setting("ANNALS_REACH_TASKS") {
         Some(3) => drafts_of_three().to_vec(),
         Some(_) => [&drafts()[..], &told()].concat(),
-        None => [&drafts()[..1], &[lone(), with_end()], &told()[..1]].concat(),
+        None => [&drafts()[..1], &[lone(), with_end(), in_a_family()], &told()[..1]].concat(),
     };
     for draft in drafts {
         let Reached { states, answers } = reach(draft);

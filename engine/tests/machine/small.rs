@@ -8,6 +8,7 @@ use annals_tasks_sdk::plan::{OnFailure, OnLost};
 use annals_tasks_sdk::{Done, Payload, TaskError, Timestamp};
 
 use crate::dsl::id;
+use crate::kin::{self, child_of};
 use crate::plans::{Draft, Sketch, Sleeps, name};
 use crate::told::signal;
 use crate::walk::{Walk, setting};
@@ -27,8 +28,8 @@ pub(crate) const PLAIN: Sketch = Sketch {
 };
 
 /// Two tasks in a chain, with the output taken and retries; two beside each other that pause; a
-/// failure that is tolerated; two that wait for a time under a deadline.
-pub(crate) fn drafts() -> [Draft; 4] {
+/// failure that is tolerated; two that wait for a time under a deadline; two in a family.
+pub(crate) fn drafts() -> [Draft; 5] {
     let taker = Sketch { takes: vec![(0, false)], ..PLAIN };
     let retried = Sketch { max_attempts: 2, ..PLAIN };
     let pausing = Sketch { on_failure: OnFailure::Pause, on_lost: OnLost::Pause, ..PLAIN };
@@ -42,6 +43,8 @@ pub(crate) fn drafts() -> [Draft; 4] {
         Draft { output: Some((0, false)), manual: true, ..Draft::of(vec![tolerant, PLAIN]) },
         // Between the ends of a sleep and of a back-off.
         Draft { deadline: Some(6_000), ..Draft::of(vec![sleeper, again]) },
+        // Two that may have children, of a job that is one.
+        Draft { linked: true, spawns: true, ..Draft::of(vec![PLAIN, PLAIN]) },
     ]
 }
 
@@ -91,11 +94,16 @@ pub(crate) fn reported(walk: &Walk) -> Vec<Input> {
                     },
                     Report::Refuse { task, error: TaskError::new("bad", "no") },
                 ]);
+                if walk.oracle.draft.spawns {
+                    let child = child_of(task);
+                    all.push(Report::Spawned { task, child, after: 0 });
+                }
             }
             Effect::Run { task, attempt } => all.extend(ends(task, attempt)),
             _ => {}
         }
     }
+    all.extend(kin::reported(&walk.live));
     all.into_iter().map(Input::Report).collect()
 }
 

@@ -75,15 +75,15 @@ impl Oracle {
             Event::JobPaused => self.each_timeout(|until, rest, now| {
                 *rest = until.take().map(|until| (until - now).max(0));
             }),
-            Event::JobResumed => self.each_timeout(|until, rest, now| {
-                *until = until.or(rest.take().map(|rest| now + rest));
-            }),
             Event::JobCompleted => self.kept.clear(),
             _ => {}
         }
     }
 
-    fn each_timeout(&mut self, change: impl Fn(&mut Option<i64>, &mut Option<i64>, i64)) {
+    pub(crate) fn each_timeout(
+        &mut self,
+        change: impl Fn(&mut Option<i64>, &mut Option<i64>, i64),
+    ) {
         for task in &mut self.tasks {
             if let Some(Waits::Signal { until, rest, .. }) = &mut task.waits {
                 change(until, rest, self.time);

@@ -34,8 +34,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use annals_engine::job::{
-    Command, Context, Event, ForkFrom, Input, Job, JobStatus, LossRule, Origin, Recorded,
-    Rejection, StepError, Submitted, begin, step, submit,
+    Command, Context, Event, ForkFrom, Input, Job, JobStatus, LossRule, Origin, Parent, Recorded,
+    Rejection, StepError, Submitted, TaskNumber, begin, step, submit,
 };
 use annals_tasks_sdk::plan::Limits;
 use annals_tasks_sdk::{JobId, Timestamp};
@@ -90,6 +90,14 @@ const WORDS: &[&str] = &[
     "SignalReceived",
     "SignalDelivered",
     "JobForked",
+    "HoldPlaced",
+    "HoldLifted",
+    "ChildStarted",
+    "ChildPaused",
+    "ChildEnded",
+    "child_failed",
+    "child_cancelled",
+    "held_by_parent",
     "output_is_missing",
     "error",
     "timed_out",
@@ -156,7 +164,10 @@ impl Walk {
             fails: rng.u8(..3),
         };
         let submitted = Submitted { plan: draft.plan(), workflow: None, source: None };
-        let events = submit(submitted, &Limits::default()).unwrap();
+        let mut events = submit(submitted, &Limits::default()).unwrap();
+        if draft.linked {
+            events.insert(1, linked());
+        }
         let mut oracle = Oracle::new(draft);
         let cx = context(&mut rng, 0);
         let (live, history) = begin(JobId::from_u128(1), events, &cx).unwrap();
@@ -277,7 +288,14 @@ impl Walk {
             Input::Report(_) => None,
         };
         let finishes = self.live.ending().is_some() && !self.live.is_cut_short();
-        let cell = command.map(|command| cell(command, column, finishes));
+        // A job that its parent alone holds has a row of its own.
+        let alone = self.live.is_held_by_parent() && !self.live.is_held_by_own();
+        let cell = command.map(|command| match command {
+            Command::Pause { .. } if alone => Cell::Acts,
+            Command::Resume if alone => Cell::Free,
+            _ => cell(command, column, finishes),
+        });
+        let resumes = alone && matches!(command, Some(Command::Resume));
         self.seen.extend(command.map(|command| (row(command), column)));
         let told = format!("{input:?}");
         let is_signal = matches!(command, Some(Command::Signal { .. }));
@@ -291,6 +309,9 @@ impl Walk {
             Err(StepError::Rejected(rejection)) => Err(rejection),
             Err(illegal) => panic!("{told}: {illegal}"),
         };
+        if resumes {
+            assert_eq!(answer.as_ref().unwrap_err().code, "held_by_parent");
+        }
         match (cell, &answer) {
             (Some(Cell::Acts), Ok(events)) => assert!(!events.is_empty(), "{told}"),
             (Some(Cell::Idle), Ok(events)) => assert!(events.is_empty(), "{told}"),
@@ -372,6 +393,11 @@ fn beside_the_oracle(history: &[Recorded]) {
         compare::after_event(&job, &oracle, event.time.as_millis());
     }
     compare::after_command(&job, &oracle, job.time().as_millis());
+}
+
+fn linked() -> Event {
+    let (job, task) = (JobId::from_u128(2), TaskNumber(1));
+    Event::JobLinked(Box::new(Parent { job, task, task_id: id("t0"), depth: 1 }))
 }
 
 fn changes_needs(event: &Event) -> bool {

@@ -98,7 +98,7 @@ impl Oracle {
 
     fn may_change(&self, name: &str) -> Option<usize> {
         let at = self.find(name)?;
-        let open = self.is_to_run(at, &self.settled()) && !self.tasks[at].is_live();
+        let open = self.is_to_run(at, &self.settled()) && !self.tasks[at].is_engaged();
         open.then_some(at)
     }
 

@@ -5,6 +5,7 @@
 //! after a minute.
 
 mod audit;
+mod child_workflows;
 mod children;
 mod commands;
 mod crash;

@@ -90,7 +90,8 @@ impl World {
         let known = &self.heard.jobs;
         if known.is_empty() || (self.made.len() < self.profile.jobs && self.rng.bool()) {
             let made = self.made.len();
-            self.made.push(make(&mut self.rng, made, self.profile.shares.late_kinds));
+            let plan = make(&mut self.rng, &self.made, self.profile.shares.late_kinds);
+            self.made.push(plan);
             let request = Request::Submit { made, key };
             if key.is_some() {
                 self.submitted.push(request.clone());
@@ -101,7 +102,9 @@ impl World {
             // Long after the answer, if there was one: the job may have been purged.
             return self.submitted[self.rng.usize(..self.submitted.len())].clone();
         }
-        let job = known[self.rng.usize(..known.len())];
+        let children = self.witness.children();
+        let at = self.rng.usize(..known.len() + children.len());
+        let job = *known.get(at).unwrap_or_else(|| &children[at - known.len()]);
         match self.rng.u8(..21) {
             20 if known.len() < 2 * self.profile.jobs => {
                 let (seq, len) = {

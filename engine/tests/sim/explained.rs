@@ -36,7 +36,8 @@ fn agrees(job: &Job, explanation: &Explanation, mode: Mode) {
     let says = |code: &str| reasons().any(|reason| reason.code() == code);
     let _ = (job.status() == JobStatus::Pending) == says("not_executed") || fault("is not pending");
     let quiet = job.status() == JobStatus::Paused;
-    let _ = quiet == says("paused") || fault("is not paused");
+    let held = says("paused") || (quiet && says("held_by_parent"));
+    let _ = quiet == held || fault("is not paused");
     let _ =
         (mode == Mode::Hold) == says("nothing_runs") || job.status().is_ended() || fault("runs");
     let live = job.live().count();

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use annals_tasks_sdk::plan::{Plan, Policy, PolicyFields, Retry};
+use annals_tasks_sdk::plan::{OnLost, Plan, Policy, PolicyFields, Retry, TaskSpec};
 use annals_tasks_sdk::{KindName, Payload};
 use fastrand::Rng;
 
-use crate::plans::{Draft, Sleeps, draft};
+use crate::plans::{Draft, Sketch, Sleeps, draft};
 use crate::profile::Profile;
 use crate::tasks::{KIND, LATE_KIND};
 use crate::told::NAMES;
@@ -22,8 +22,10 @@ pub(crate) struct Made {
     pub(crate) plan: Plan,
 }
 
-/// Makes the plan of this number. A share `late` of its tasks is of a kind that some engines lack.
-pub(crate) fn make(rng: &mut Rng, number: usize, late: u8) -> Made {
+/// Makes the plan of the next number. A share `late` of its tasks is of a kind that some engines
+/// lack; some have children, whose plans are among those that were made before.
+pub(crate) fn make(rng: &mut Rng, before: &[Made], late: u8) -> Made {
+    let number = before.len();
     let mut draft = draft(rng);
     for sketch in draft.tasks.iter_mut().filter(|sketch| sketch.sleeps.is_some()) {
         sketch.takes.clear();
@@ -34,7 +36,11 @@ pub(crate) fn make(rng: &mut Rng, number: usize, late: u8) -> Made {
     plan.exclusive = [Some("host"), None, Some("host"), None, None][number % 5].map(Into::into);
     draft.exclusive = plan.exclusive.is_some();
     let all = plan.tasks.iter_mut().chain(&mut plan.finally);
-    for (spec, sketch) in all.zip(&draft.tasks) {
+    for (spec, sketch) in all.zip(&mut draft.tasks) {
+        if !before.is_empty() && rng.u8(..8) == 0 {
+            has_child(spec, sketch, &before[rng.usize(..before.len())]);
+            continue;
+        }
         if let Some(sleeps) = sketch.sleeps {
             let millis = rng.u64(..SLEEP_MAX);
             let input = match sleeps {
@@ -60,6 +66,16 @@ pub(crate) fn make(rng: &mut Rng, number: usize, late: u8) -> Made {
         spec.policy = Policy::new(fields);
     }
     Made { draft, plan }
+}
+
+/// Nothing is said of its attempts: it makes none.
+fn has_child(spec: &mut TaskSpec, sketch: &mut Sketch, child: &Made) {
+    spec.kind = KindName::new(TaskSpec::JOB).expect("a valid name");
+    spec.input = child.plan.to_json();
+    let on_failure = spec.policy.on_failure;
+    spec.policy = Policy::new(PolicyFields { on_failure, ..PolicyFields::default() });
+    sketch.takes.clear();
+    (sketch.sleeps, sketch.max_attempts, sketch.on_lost) = (None, 1, OnLost::Rerun);
 }
 
 /// The number of the plan that a job was made of.

@@ -131,7 +131,8 @@ impl Levels<'_> {
                         let task = job.task(task).expect("it wants something");
                         !self.around.all_kinds && task.waiting() == Some(Waiting::Kind)
                     };
-                    let _ = wants || self.job.in_line || lacks() || self.fault(effect);
+                    let made = self.job.preparing.contains(&task);
+                    let _ = wants || made || self.job.in_line || lacks() || self.fault(effect);
                 }
                 Effect::Wake { at } => wake = Some(at),
                 other => panic!("{other:?}"),

@@ -54,6 +54,8 @@ mod dsl;
 mod explained;
 #[path = "../disk/face.rs"]
 mod face;
+#[path = "../machine/family.rs"]
+mod family;
 mod faults;
 mod heard;
 #[expect(dead_code, reason = "the tests of the store use it all")]
@@ -71,6 +73,7 @@ mod lives;
 mod looks;
 #[path = "../machine/oracle.rs"]
 mod oracle;
+#[expect(dead_code, reason = "the machine's walks use it all")]
 #[path = "../machine/plans.rs"]
 mod plans;
 mod profile;

@@ -33,6 +33,15 @@ const FAULTS: [&str; 15] = [
 
 /// All that must have happened to jobs.
 const WORDS: &[&str] = &[
+    "ChildEnded",
+    "ChildPaused",
+    "ChildStarted",
+    "HoldLifted",
+    "HoldPlaced",
+    "JobLinked",
+    "child_cancelled",
+    "child_failed",
+    "held_by_ancestor",
     "AttemptFailed",
     "AttemptInterrupted",
     "AttemptLost",

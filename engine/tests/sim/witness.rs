@@ -273,15 +273,36 @@ impl Witness {
     /// Jobs that must end by themselves.
     pub(crate) fn going(&self) -> impl Iterator<Item = (&JobId, &Known)> {
         let running = |known: &Known| known.job.status() == JobStatus::Running;
-        self.open().filter(move |(_, known)| running(known) && !self.waits_for_held(&known.job))
+        self.open().filter(move |(_, known)| running(known) && !self.stands_still(&known.job, 0))
+    }
+
+    /// The jobs that are children.
+    pub(crate) fn children(&self) -> Vec<JobId> {
+        let all = self.jobs.iter();
+        let some = all.filter(|(_, known)| known.job.parent().is_some());
+        some.map(|(id, _)| *id).collect()
+    }
+
+    /// Whether a job waits for one that somebody holds, be it through others.
+    fn stands_still(&self, job: &Job, depth: usize) -> bool {
+        let held = |job: &Job| matches!(job.status(), JobStatus::Pending | JobStatus::Paused);
+        let child = |task| {
+            let child = job.task(task).and_then(|task| task.open_child());
+            child.and_then(|child| self.jobs.get(&child.job))
+        };
+        let mut children = job.children().filter_map(child);
+        let still = |known: &Known| held(&known.job) || self.stands_still(&known.job, depth + 1);
+        // Who waits in a circle is seen by its length.
+        depth > 64 || self.waits_for_held(job, depth) || children.any(still)
     }
 
     /// Whether the key of a job is that of one that is held.
-    fn waits_for_held(&self, job: &Job) -> bool {
+    fn waits_for_held(&self, job: &Job, depth: usize) -> bool {
         let Some(own) = job.exclusive().filter(|own| !own.taken) else { return false };
         let holds = |other: &Job| {
+            let is_its = other.exclusive().is_some_and(|its| its.taken && its.key == own.key);
             let held = other.status() == JobStatus::Paused;
-            held && other.exclusive().is_some_and(|its| its.taken && its.key == own.key)
+            is_its && (held || self.stands_still(other, depth + 1))
         };
         self.open().any(|(_, known)| holds(&known.job))
     }

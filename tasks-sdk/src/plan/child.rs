@@ -203,7 +203,8 @@ fn known(members: &[(String, &str)], faults: &mut Faults) -> (String, bool) {
         let literal = json::pointer(part, "/$literal").filter(|_| own);
         let part = literal.unwrap_or(part);
         let open = !own && references(&Payload::trusted(part)).is_ok_and(|found| !found.is_empty());
-        if own && key != "output" && !matches!(json::level(part), Ok(Level::Array(_))) {
+        let is_list = || part.trim() == "null" || matches!(json::level(part), Ok(Level::Array(_)));
+        if own && key != "output" && !is_list() {
             faults.add(json::join("", key), format!("`{key}` of a child must be a list"));
             continue;
         }

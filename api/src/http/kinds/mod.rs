@@ -17,8 +17,9 @@ use crate::dto::{Kind, Kinds, WorkflowName, Workflows};
 mod tests;
 
 /// The schemas of the kinds that come with the engine.
-const SCHEMAS: [(&str, &str); 5] = [
+const SCHEMAS: [(&str, &str); 6] = [
     ("http", include_str!("http.json")),
+    ("job", include_str!("job.json")),
     ("noop", include_str!("noop.json")),
     ("shell", include_str!("shell.json")),
     ("sleep", include_str!("sleep.json")),

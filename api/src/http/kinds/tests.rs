@@ -88,8 +88,8 @@ async fn engine(folder: &std::path::Path) -> Engine {
 
 fn accepts(engine: &Engine, kind: &str, input: &Value) -> bool {
     let plan = json!({"name": "x", "tasks": [{"id": "a", "kind": kind, "input": input}]});
-    let plan = Plan::from_json(&plan.to_string(), &Limits::default()).expect("it is a plan");
-    engine.check(&plan).is_ok()
+    let plan = Plan::from_json(&plan.to_string(), &Limits::default());
+    plan.is_ok_and(|plan| engine.check(&plan).is_ok())
 }
 
 fn good() -> Vec<(&'static str, Value)> {
@@ -98,6 +98,13 @@ fn good() -> Vec<(&'static str, Value)> {
         ("noop", json!([1, {"a": "b"}])),
         ("sleep", json!({"for": "1h", "until": null})),
         ("sleep", json!({"until": "2030-01-01T00:00:00Z"})),
+        ("job", json!({"name": "c", "tasks": [{"id": "x", "kind": "noop"}], "finally": null})),
+        (
+            "job",
+            json!({"name": {"$input": "/n", "default": "c"}, "fail_fast": true,
+            "tasks": [{"id": "x", "kind": "job", "input": {"name": "d", "tasks":
+                [{"id": "y", "kind": "noop"}]}}]}),
+        ),
         ("shell", json!({"script": "true", "argv": null})),
         ("shell", json!({"argv": ["sleep", 5, true], "user": 0, "term_is_success": true})),
         ("shell", json!({"script": "x", "shell": ["python3"], "output": "stdout"})),
@@ -117,6 +124,12 @@ fn bad() -> Vec<(&'static str, Value)> {
     let mut headers = serde_json::Map::new();
     (0..101).for_each(|number| drop(headers.insert(format!("h{number}"), json!("x"))));
     vec![
+        ("job", json!(null)),
+        ("job", json!({})),
+        ("job", json!({"name": "c", "tasks": []})),
+        ("job", json!({"name": "c", "tasks": {"$output": "b"}})),
+        ("job", json!({"workflow": "w", "tasks": []})),
+        ("job", json!({"workflow": {"$input": "/w"}})),
         ("sleep", json!({})),
         ("sleep", json!(null)),
         ("sleep", json!({"for": 5})),

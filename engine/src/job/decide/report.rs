@@ -198,10 +198,12 @@ fn pauses(task: &Task) -> bool {
     task.spec.policy.on_failure == OnFailure::Pause && !task.is_instance()
 }
 
-/// What pauses the job, where it is not held already.
+/// What pauses the job, where it is not held already. That its parent holds it is not enough: who
+/// lets the parent go on has not looked at the job.
 pub(super) fn pause(job: &Job) -> Option<Event> {
     let open = job.status == JobStatus::Running && job.intent.is_none();
-    open.then_some(Event::PauseRequested { mode: PauseMode::Drain })
+    let by_parent_alone = job.holders.parent && !job.holders.own;
+    (open || by_parent_alone).then_some(Event::PauseRequested { mode: PauseMode::Drain })
 }
 
 /// The engine has started: every attempt that was alive is lost. The time without an engine counts.
