@@ -26,8 +26,8 @@ async fn what_is_not_served_is_a_problem_that_says_so() {
         answer.problem(status, code);
         assert_eq!(answer.header("allow"), allow, "{method} {path}");
     }
-    let near = face.get(&format!("{JOB}?at=1")).await.problem(400, "bad_query");
-    assert!(near["detail"].as_str().unwrap().contains("no parameter \"at\""), "{near}");
+    let near = face.get(&format!("{JOB}?atx=1")).await.problem(400, "bad_query");
+    assert!(near["detail"].as_str().unwrap().contains("no parameter \"atx\""), "{near}");
 }
 
 #[tokio::test]

@@ -61,10 +61,10 @@ async fn what_fits_no_row_stops_its_job_alone() {
             Ok(input)
         }
     };
-    let kind = TaskKind::<Payload, Payload>::new("wait");
+    let kind = TaskKind::<Payload, Payload>::new("hold");
     let engine = Engine::open(dir.path()).log(Box::new(disk.open())).slots(1).task(kind, wait);
     let engine = within(engine.start()).await.unwrap();
-    let submission = Submission::new(plan("wait"), Origin::ENGINE);
+    let submission = Submission::new(plan("hold"), Origin::ENGINE);
     let job = within(engine.submit_plan(submission)).await.unwrap();
     assert_eq!(within(starts.recv()).await, Some(job.id()));
     let other = Submission::new(plan("noop"), Origin::ENGINE);
@@ -99,7 +99,7 @@ async fn what_fits_no_row_stops_its_job_alone() {
     within(engine.shutdown()).await.unwrap();
     drop((job, other, engine));
     // The next engine knows nothing of what was not acknowledged.
-    let kind = TaskKind::<Payload, Payload>::new("wait");
+    let kind = TaskKind::<Payload, Payload>::new("hold");
     let wait = async |_cx: TaskContext, input: Payload| Ok(input);
     let engine = Engine::open(dir.path()).log(Box::new(disk.open())).task(kind, wait);
     let engine = within(engine.start()).await.unwrap();
