@@ -15,6 +15,7 @@ mod deadline_races;
 mod durability;
 mod exclusive;
 mod explain;
+mod fan;
 mod foreign;
 mod forks;
 mod keys;
