@@ -38,6 +38,16 @@ pub(crate) fn copied_from(job: &Job, task: &Task) -> Option<JobId> {
 /// What to say of a task that has no attempt and so no log.
 pub(crate) fn not_run(job: &Job, task: &Task) -> String {
     let id = &task.spec.id;
+    if let Some(items) = task.items() {
+        return match items.total {
+            0 => format!("task {id} was done for an empty list, and has no log"),
+            1 => format!("task {id} has no log of its own: its instance has, {id}~0"),
+            of => format!(
+                "task {id} has no log of its own: its {of} instances have, {id}~0 to {id}~{}",
+                of - 1
+            ),
+        };
+    }
     match copied_from(job, task) {
         Some(origin) => format!(
             "task {id} has not run in this job, which is a fork of job {origin}: what was copied \

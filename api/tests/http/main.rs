@@ -14,6 +14,7 @@ mod events;
 mod explain;
 mod export;
 mod face;
+mod fan;
 mod forks;
 mod health;
 mod list;

@@ -49,7 +49,7 @@ pub(super) async fn answer(
     let snapshot = job.snapshot().await?;
     let outlook = Outlook::of(&snapshot, &task, wish.attempt)?;
     if let (Outlook::Never, Ok((_, state))) = (&outlook, find(&snapshot, &task))
-        && loss::copied_from(&snapshot.job, state).is_some()
+        && (state.items().is_some() || loss::copied_from(&snapshot.job, state).is_some())
     {
         return Err(not_run(&snapshot, &task)?);
     }
@@ -87,7 +87,8 @@ enum Outlook {
     Attempt(Subject),
     /// Nothing yet: the task has not begun.
     Later,
-    /// Nothing, as the job stands: it will go on without the task, or it has ended.
+    /// Nothing, as the job stands: it will go on without the task, or it has ended, or the task
+    /// has become instances, each of which has a log.
     Never,
 }
 
@@ -98,7 +99,9 @@ impl Outlook {
         }
         let (_, task) = find(snapshot, id)?;
         let gone = matches!(task.status(), TaskStatus::Removed | TaskStatus::Skipped);
-        let never = gone || task.is_settled() || snapshot.job.status().is_ended();
+        // What has become instances has no attempts.
+        let never =
+            gone || task.is_settled() || task.items().is_some() || snapshot.job.status().is_ended();
         Ok(if never { Self::Never } else { Self::Later })
     }
 }
