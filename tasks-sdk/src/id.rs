@@ -182,19 +182,18 @@ impl TaskId {
     }
 }
 
-impl KindName {
-    /// All names of kinds are given by people.
-    fn known(name: &str) -> Result<Self, BadName> {
-        Self::new(name)
-    }
+/// All of these are given by people.
+macro_rules! given {
+    ($($name:ident)+) => {$(
+        impl $name {
+            fn known(name: &str) -> Result<Self, BadName> {
+                Self::new(name)
+            }
+        }
+    )+};
 }
 
-impl SignalName {
-    /// All names of signals are given by people.
-    fn known(name: &str) -> Result<Self, BadName> {
-        Self::new(name)
-    }
-}
+given!(KindName SignalName);
 
 #[cfg(test)]
 mod tests {

@@ -53,7 +53,9 @@ mod time;
 
 pub use context::{AttemptId, Progress, Stream, TaskContext};
 pub use error::{Exit, Fatal, RETRY_AFTER_MAX, TaskError, TaskResult};
-pub use flow::{Edge, Flow, FlowErrors, Input, PlanMaker, Step, Value, Wire, Workflow, WorkflowFn};
+pub use flow::{
+    Edge, Flow, FlowErrors, Input, PlanMaker, Step, Undo, Value, Wire, Workflow, WorkflowFn,
+};
 pub use id::{BadName, JobId, KindName, SignalName, TaskId};
 pub use payload::{Payload, PayloadError};
 pub use task::{Done, Handler, Task, TaskKind};
@@ -62,6 +64,6 @@ pub use time::Timestamp;
 /// Everything that a file of tasks and workflows needs.
 pub mod prelude {
     pub use crate::flow::{Flow, Step, Value, Wire, Workflow, hours, millis, minutes, seconds};
-    pub use crate::plan::{Backoff, OnFailure, OnLost, Retry};
+    pub use crate::plan::{Backoff, JobEnd, OnFailure, OnLost, Retry};
     pub use crate::{Fatal, Progress, Task, TaskContext, TaskError, TaskKind, TaskResult};
 }

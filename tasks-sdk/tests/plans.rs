@@ -97,13 +97,13 @@ fn the_plan_itself() {
 
 #[test]
 fn fields_that_are_not_built_yet_are_refused_by_name() {
-    for field in ["queue", "priority", "compensate_on"] {
+    for field in ["queue", "priority"] {
         let text =
             format!(r#"{{"name": "n", "{field}": [], "tasks": [{{"id": "a", "kind": "k"}}]}}"#);
         let words = format!("`{field}` is not supported by this version");
         check_refused(&text, &[(&format!("/{field}"), &words)]);
     }
-    for field in ["compensate", "weight", "isolation"] {
+    for field in ["weight", "isolation"] {
         let words = format!("`{field}` is not supported by this version");
         check_task(&format!("\"{field}\": 1"), &format!("/tasks/0/{field}"), &words);
     }

@@ -67,6 +67,8 @@ pub struct Data<'a> {
     mode: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     end: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    undoes: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     skipped_by: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -210,6 +212,12 @@ fn data<'a>(job: Option<&'a job::Job>, event: &'a job::Event) -> Data<'a> {
         E::CancelRequested { mode: CancelMode::Now } => {
             Data { mode: Some("now"), ..Data::default() }
         }
+        E::JobCompensating { end, error, tasks } => Data {
+            end: Some(end.as_str()),
+            error: error.as_ref().map(Error::of),
+            undoes: tasks.iter().filter_map(|&task| of(task).task).collect(),
+            ..Data::default()
+        },
         E::JobEnding { end, error } => Data {
             end: Some(end.as_str()),
             error: error.as_ref().map(Error::of),

@@ -226,6 +226,10 @@ impl<'a> Because<'a> {
         }
     }
 
+    fn ending(error: Option<&'a annals_engine::job::Failure>, by: Option<&'a Cause>) -> Self {
+        Self { error: error.map(Error::of), ..Self::caused(by) }
+    }
+
     fn details(reason: &'a Reason) -> Self {
         let none = Self::default();
         match reason {
@@ -236,9 +240,11 @@ impl<'a> Because<'a> {
             Reason::Pausing { by, alive } | Reason::Cancelling { by, alive } => {
                 Self { alive: Some(*alive), ..Self::caused(by.as_ref()) }
             }
-            Reason::Finishing { error, by, .. } => {
-                Self { error: error.as_ref().map(Error::of), ..Self::caused(by.as_ref()) }
+            Reason::Undoing { error, by, done, total, .. } => {
+                let [done, total] = [*done, *total].map(|count| u64::try_from(count).ok());
+                Self { done, total, ..Self::ending(error.as_ref(), by.as_ref()) }
             }
+            Reason::Finishing { error, by, .. } => Self::ending(error.as_ref(), by.as_ref()),
             Reason::Failing { error, alive } => {
                 Self { alive: Some(*alive), error: error.as_ref().map(Error::of), ..none }
             }

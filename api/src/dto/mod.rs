@@ -37,8 +37,8 @@ pub use explain::{Because, Body, Explanation, HeldKey, Suggestion};
 pub use job::{Job, JobProgress, Live, Progress, live};
 pub use list::{EventList, JobList, Listed, LogDamage};
 pub use plan::{
-    Backoff, OnFailure, OnLost, Plan, PlannedTask, Retry, Start, SubmitBody, TaskPatch,
-    WorkflowCall,
+    Backoff, CompensateOn, Compensation, OnFailure, OnLost, Plan, PlannedTask, Retry, Start,
+    SubmitBody, TaskPatch, WorkflowCall,
 };
 pub use purge::{PurgeDryRun, Tombstone};
 pub use row::{Row, WantedKey};

@@ -43,6 +43,10 @@ pub struct Plan {
     pub tasks: Vec<PlannedTask>,
     /// Whether the first failure that fails the job stops what runs and starts nothing more.
     pub fail_fast: Option<bool>,
+    /// The ends before which what the tasks have done is undone, where they say how: the last that
+    /// has completed first; `[cancelled]` where it is left out.
+    #[schema(min_items = 1)]
+    pub compensate_on: Option<Vec<CompensateOn>>,
     /// Steps that run at the end of each run, however it ends, when nothing else of it is alive.
     /// What becomes of them changes nothing of that end.
     pub finally: Option<Vec<PlannedTask>>,
@@ -111,6 +115,8 @@ pub struct PlannedTask {
     pub on_failure: Option<OnFailure>,
     /// What happens after the engine died while the task ran.
     pub on_lost: Option<OnLost>,
+    /// How what it has done is undone.
+    pub compensate: Option<Compensation>,
 }
 
 /// Fields of a task that are replaced, each whole; `null` takes one back to what it is when it is
@@ -146,6 +152,41 @@ pub struct TaskPatch {
     pub on_failure: Option<OnFailure>,
     /// What happens after the engine died while the task ran.
     pub on_lost: Option<OnLost>,
+    /// How what it has done is undone.
+    pub compensate: Option<Compensation>,
+}
+
+/// How what a task has done is undone: by a task that has its id with `~undo` behind it.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Compensation {
+    /// Free text for people.
+    pub title: Option<String>,
+    /// Which implementation undoes it.
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$")]
+    pub kind: String,
+    /// What that is given, with references: to the output of the task that is undone; to those of
+    /// others with a default.
+    pub input: Option<Value>,
+    /// How long one attempt may take.
+    pub timeout: Option<String>,
+    /// For how long an attempt may give no sign of life.
+    pub heartbeat_timeout: Option<String>,
+    /// How long an attempt may take to end once it is told to stop.
+    pub cancel_grace: Option<String>,
+    /// Whether and when a failed attempt is followed by another.
+    pub retry: Option<Retry>,
+    /// What happens after the engine died while it ran; not `pause`.
+    pub on_lost: Option<OnLost>,
+}
+
+/// An end of a run before which what was done may be undone.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CompensateOn {
+    /// It fails.
+    Failed,
+    /// It is cancelled.
+    Cancelled,
 }
 
 /// Whether and when a failed attempt is followed by another.
@@ -213,11 +254,14 @@ mod tests {
     /// A plan that says everything, in a value that is not the default.
     const WHOLE: &str = r#"{"name": "all", "labels": {"a": "b"}, "input": 1, "start": "manual",
         "exclusive": "host/web-42", "deadline": "2d",
-        "fail_fast": true, "finally": [{"id": "end", "kind": "noop"}],
+        "fail_fast": true, "compensate_on": ["failed"], "finally": [{"id": "end", "kind": "noop"}],
         "output": {"$output": "one"}, "tasks": [
         {"id": "one", "title": "One", "kind": "noop", "input": 2, "needs": [], "timeout": "1m",
          "when": {"$input": ""}, "for_each": [1], "concurrency": 2,
          "heartbeat_timeout": "5s", "cancel_grace": "1s", "on_failure": "pause", "on_lost": "fail",
+         "compensate": {"title": "Undo", "kind": "noop", "input": 3, "timeout": "1m",
+            "heartbeat_timeout": "5s", "cancel_grace": "1s", "on_lost": "fail",
+            "retry": {"max_attempts": 2}},
          "retry": {"max_attempts": 3, "max_elapsed": "1h", "never": ["bad"],
                    "backoff": {"initial": "2s", "factor": 3, "max": "1m", "jitter": 0.5}}}]}"#;
 
@@ -241,6 +285,7 @@ mod tests {
         let id = patch.as_object_mut().and_then(|fields| fields.remove("id"));
         assert!(id.is_some());
         check::<TaskPatch>(&patch);
+        check::<Compensation>(&task["compensate"]);
         check::<Retry>(&task["retry"]);
         check::<Backoff>(&task["retry"]["backoff"]);
     }

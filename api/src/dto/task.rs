@@ -2,7 +2,7 @@
 
 use annals_engine::job::{self, Part, SkippedBy, TaskNumber, Waiting};
 use annals_engine::runtime::Snapshot;
-use annals_tasks_sdk::plan::Condition;
+use annals_tasks_sdk::plan::{Compensation, Condition};
 use annals_tasks_sdk::{JobId, Payload, SignalName};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -30,7 +30,8 @@ pub struct Task<'a> {
     /// What passed over it, where it is skipped: `operator` or its own `when`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped_by: Option<&'static str>,
-    /// The part of the plan that it stands in; left out where that is `tasks`.
+    /// The part of the job that it stands in: `undo` where it undoes another task, `finally` where
+    /// it is done at the end; left out where that is `tasks`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<&'static str>,
     /// The tasks that it needs, resolved.
@@ -56,6 +57,10 @@ pub struct Task<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub item: Option<Payload>,
+    /// How what it has done is undone, as its plan says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub compensate: Option<Payload>,
     /// What its plan gives it, with references.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
@@ -254,6 +259,7 @@ impl<'a> Task<'a> {
             items: task.items().map(Items::of),
             instance_of: job.parent_of(task).map(|(_, parent)| parent.spec.id.as_str()),
             item: job.item_of(task),
+            compensate: spec.compensate.as_deref().map(Compensation::to_json),
             input: Some(&spec.input).filter(|input| !input.is_null()),
             output: job.output_of(task),
             error: task.error().map(Error::of),
@@ -321,6 +327,7 @@ pub(super) fn skipped_by(by: SkippedBy) -> &'static str {
 pub(super) fn part(part: Part) -> Option<&'static str> {
     match part {
         Part::Tasks => None,
+        Part::Undo => Some("undo"),
         Part::Finally => Some("finally"),
     }
 }

@@ -16,7 +16,7 @@ use super::etag::IfMatch;
 use super::extract::{Caller, Running, TaskPath};
 use super::fields::Fields;
 use super::orders::{Body, Why};
-use super::plans::{SHELL, shell_in, shell_not_allowed};
+use super::plans::{SHELL, UNDO_KIND, shell_in, shell_not_allowed};
 use super::problem::{Code, FieldError, Problem};
 use super::query::{Asked, FromQuery, Parameters};
 use super::state::AppState;
@@ -219,8 +219,9 @@ async fn edit(
     let EditQuery { reset, dry_run, why } = query;
     let text = body.json.as_ref().map_or("{}", |body| body.as_str());
     let patch = TaskPatch::from_json(text, &Limits::NONE).map_err(invalid)?;
-    if !state.settings().allow_shell && edits_shell(&engine, job, &task, &patch).await? {
-        let place = if patch.kind().is_some() { "/kind" } else { "/input" };
+    if !state.settings().allow_shell
+        && let Some(place) = edits_shell(&engine, job, &task, &patch).await?
+    {
         return Err(shell_not_allowed(place, &task));
     }
     let ask = Ask {
@@ -233,24 +234,30 @@ async fn edit(
     carry_out(&engine, job, Command::Edit { task, patch, reset }, ask).await
 }
 
-/// Whether an edit says what a shell is to run.
+/// Where an edit says what a shell is to run.
 async fn edits_shell(
     engine: &Engine,
     job: JobId,
     task: &TaskId,
     patch: &TaskPatch,
-) -> Result<bool, Problem> {
+) -> Result<Option<&'static str>, Problem> {
+    if patch.undo_kind().is_some_and(|kind| kind.as_str() == SHELL) {
+        return Ok(Some(UNDO_KIND));
+    }
+    let place = if patch.kind().is_some() { "/kind" } else { "/input" };
     if patch.kind().is_some_and(|kind| kind.as_str() == SHELL) {
-        return Ok(true);
+        return Ok(Some(place));
     }
     if patch.kind().is_none() && !patch.has("input") {
-        return Ok(false);
+        return Ok(None);
     }
     let job = engine.job(job).snapshot().await?.job;
     let task = job.find(task.as_str()).and_then(|number| job.task(number));
     // What cannot be said of the task is for the job to refuse.
     let edited = task.and_then(|task| patch.apply(&task.spec).ok());
-    Ok(edited.is_some_and(|edited| !shell_in(&edited).is_empty()))
+    // What undoes it stays as it is.
+    let edited = edited.map(|edited| TaskSpec { compensate: None, ..edited });
+    Ok(edited.filter(|edited| !shell_in(edited).is_empty()).map(|_| place))
 }
 
 /// Put a task elsewhere in the plan.

@@ -21,7 +21,8 @@ use crate::dto;
 const COMMANDS: &str = "commands";
 
 /// What is sent: fields that are not named are refused there.
-const CLOSED: [&str; 19] = [
+const CLOSED: [&str; 20] = [
+    "Compensation",
     "Plan",
     "PlannedTask",
     "Retry",

@@ -163,7 +163,7 @@ impl Body for ResumeBody {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it describes what is read")]
 pub(super) struct SkipBody {
-    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}(~[a-z0-9]{1,8})?$")]
     /// Its id; the only one that runs, waits, is interrupted or has failed where it is left out.
     task: Option<String>,
     /// What it gives instead of its own output.
@@ -192,7 +192,7 @@ impl Body for SkipBody {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it describes what is read")]
 pub(super) struct RemoveBody {
-    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}(~[a-z0-9]{1,8})?$")]
     /// Its id, which must be there.
     task: Option<String>,
     /// Remove the tasks too that would lose an input.
@@ -223,7 +223,7 @@ impl Body for RemoveBody {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it describes what is read")]
 pub(super) struct RetryTaskBody {
-    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}$")]
+    #[schema(pattern = "^[A-Za-z0-9_][A-Za-z0-9_.:()+@-]{0,127}(~[a-z0-9]{1,8})?$")]
     /// Its id, which must be there.
     task: Option<String>,
     /// Why, for the history.

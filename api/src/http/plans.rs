@@ -100,11 +100,15 @@ fn refuse_shell(plan: &Plan) -> Result<(), Problem> {
     Err(refused(errors))
 }
 
-/// Where a task, or one of the children that it says what they are to do, is of the kind that runs
-/// whatever a client sends.
+/// Where a task, what undoes it, or one of the children that it says what they are to do, is of the
+/// kind that runs whatever a client sends.
 pub(super) fn shell_in(task: &TaskSpec) -> Vec<(String, TaskId)> {
     let of_children = task.of_children().into_iter();
     let all = std::iter::once((String::new(), task.clone())).chain(of_children);
+    let all = all.flat_map(|(place, task)| {
+        let undo = task.undo().map(|undo| (format!("{place}/compensate"), undo));
+        std::iter::once((place, task)).chain(undo)
+    });
     let shell = all.filter(|(_, task)| task.kind.as_str() == SHELL);
     shell.map(|(place, task)| (place + "/kind", task.id)).collect()
 }
@@ -114,6 +118,9 @@ pub(super) fn shell_not_allowed(pointer: &str, task: &TaskId) -> Problem {
     let detail = format!("task {task} is of kind shell");
     refused(vec![FieldError { pointer: pointer.into(), detail }])
 }
+
+/// Where the kind of what undoes a task stands in it.
+pub(super) const UNDO_KIND: &str = "/compensate/kind";
 
 /// As [`shell_not_allowed`], with the places that a problem has.
 pub(super) fn scripts_are_closed(problem: Problem) -> Problem {

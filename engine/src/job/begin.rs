@@ -6,11 +6,12 @@ use annals_tasks_sdk::{JobId, Timestamp};
 use super::event::{Event, Part, Recorded, Submitted};
 use super::evolve::Illegal;
 use super::graph;
+use super::header::{Counts, Exclusive, Header};
 use super::kinds;
 use super::linked::Holders;
 use super::size;
 use super::sorted::Sorted;
-use super::state::{Counts, Exclusive, Header, Job, Task, count};
+use super::state::{Job, Task, count};
 use super::status::{JobStatus, TaskStatus};
 use super::steps::Steps;
 
@@ -50,6 +51,7 @@ impl Job {
             deadline: plan.deadline,
             output: plan.output.clone(),
             fail_fast: plan.fail_fast,
+            compensate_on: plan.compensate_on.clone(),
             workflow: workflow.clone(),
             source: source.clone(),
         };
@@ -90,6 +92,8 @@ impl Job {
             error: None,
             ending: None,
             cut_short: false,
+            undoing: None,
+            undoable: Vec::new(),
             turn: Part::Tasks,
             exclusive: None,
             purged: None,

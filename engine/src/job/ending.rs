@@ -1,8 +1,9 @@
-//! The end of a run: what stops the work, and what is done when it is over.
+//! The end of a run: what stops the work, what is done when it is over, and what begins anew.
 
 use annals_tasks_sdk::plan::{JobEnd, OnFailure};
 
 use super::event::{Failure, Part, SkippedBy};
+use super::linked::Holders;
 use super::state::{Job, StopReason, Task, count};
 use super::status::{Intent, JobStatus, TaskStatus};
 use super::steps::Steps;
@@ -28,6 +29,11 @@ impl Job {
 
     /// The work is over, and the tasks of `finally` have their turn.
     pub(super) fn begin_to_end(&mut self, end: JobEnd, error: Option<&Failure>) {
+        self.decide_end(end, error);
+        self.turn_to(Part::Finally);
+    }
+
+    pub(super) fn decide_end(&mut self, end: JobEnd, error: Option<&Failure>) {
         self.status = JobStatus::Running;
         self.intent = Some(match end {
             JobEnd::Completed => Intent::Complete,
@@ -39,7 +45,6 @@ impl Job {
         self.deadline = None;
         self.error = error.cloned();
         self.interrupt_waiting();
-        self.turn_to(Part::Finally);
     }
 
     pub(super) fn interrupt_waiting(&mut self) {
@@ -48,6 +53,38 @@ impl Job {
         let waiting: Vec<u32> = timed.chain(others).collect();
         for at in waiting {
             self.set_status(at, TaskStatus::Interrupted, None);
+        }
+    }
+
+    /// Whoever executes a job releases it, so a held one is not pending after its resume.
+    pub(super) fn reopened(&mut self, held: bool) {
+        self.status = if held { JobStatus::Paused } else { JobStatus::Running };
+        self.holders = Holders { own: held, parent: false };
+        self.error = None;
+        self.finished = None;
+        self.started.get_or_insert(self.time);
+        self.queues_anew(Some(self.time));
+        if self.undoing.is_some() {
+            self.renew_undoing();
+        } else {
+            self.renew_deadline();
+            if held {
+                self.halt_deadline();
+            }
+            let failed = std::mem::take(&mut self.failed);
+            self.try_afresh(failed);
+        }
+        self.renew_finally();
+        for at in 0..count(self.tasks.len()) {
+            let task = &mut self.tasks[at as usize];
+            if !task.settled {
+                task.losses = 0;
+                task.renew_budget();
+                // Once it is undone none of its work runs.
+                if self.undoing.is_none() || self.tasks[at as usize].part != Part::Tasks {
+                    self.revive_instances(at);
+                }
+            }
         }
     }
 

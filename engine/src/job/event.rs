@@ -127,13 +127,24 @@ pub enum Event {
     JobResumed,
     /// A cancel was accepted for a job that had started.
     CancelRequested {
-        /// Whether the tasks of `finally` run before the end.
+        /// Whether what the job has done is undone, and the tasks of `finally` run, before the end.
         mode: CancelMode,
     },
     /// The deadline of the run has passed: the job fails when nothing of it is alive.
     DeadlinePassed {
         /// With what.
         error: Failure,
+    },
+    /// Nothing of the work is alive or can go on: the end of the run is decided, and what the
+    /// job has done is undone before it.
+    JobCompensating {
+        /// How it is about to end.
+        end: JobEnd,
+        /// Why, where it fails.
+        error: Option<Failure>,
+        /// The tasks that are to be undone, in the order in which they are. Each has a task that
+        /// does so from then on.
+        tasks: Box<[TaskNumber]>,
     },
     /// Nothing of the work is alive or can go on: the end of the run is decided, and the tasks of
     /// `finally` run before it.
@@ -358,6 +369,7 @@ impl Event {
             Self::JobPaused => "JobPaused",
             Self::JobResumed => "JobResumed",
             Self::CancelRequested { .. } => "CancelRequested",
+            Self::JobCompensating { .. } => "JobCompensating",
             Self::JobEnding { .. } => "JobEnding",
             Self::DeadlinePassed { .. } => "DeadlinePassed",
             Self::SkipRequested { .. } => "SkipRequested",

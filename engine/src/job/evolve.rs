@@ -11,10 +11,10 @@ use annals_tasks_sdk::{JobId, Payload, Timestamp};
 use super::deadline::Deadline;
 use super::event::{AttemptEnd, CancelMode, Event, Part, Recorded, TaskNumber};
 use super::fan::Standing;
-use super::linked::Holders;
+use super::header::{Forked, ForkedFrom};
 use super::purge::Tombstone;
 use super::size;
-use super::state::{Attempt, Checkpoint, Forked, ForkedFrom, Job, StopReason, Task, count, index};
+use super::state::{Attempt, Checkpoint, Job, StopReason, Task, count, index};
 use super::status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 use super::waiting::Wait;
 use super::waiting::Waiting;
@@ -103,6 +103,9 @@ impl Job {
                 self.held_no_more();
                 self.tell_all_to_stop(StopReason::Cancel);
             }
+            Event::JobCompensating { end, error, tasks } => {
+                self.begin_to_undo(*end, error.as_ref(), tasks);
+            }
             Event::JobEnding { end, error } => self.begin_to_end(*end, error.as_ref()),
             Event::DeadlinePassed { error } => {
                 self.intent = Some(Intent::Fail);
@@ -157,6 +160,7 @@ impl Job {
                 self.has_answered();
                 self.on(*task, |task| task.losses = 0);
                 self.counts.completed += self.counted(*task);
+                self.has_done(*task);
                 self.close(*task, TaskStatus::Completed, Some(output.clone()));
             }
             Event::TaskFailed { task, error } => {
@@ -197,7 +201,7 @@ impl Job {
     }
 
     /// From now on the job waits for its key, or needs it no more.
-    fn queues_anew(&mut self, since: Option<Timestamp>) {
+    pub(super) fn queues_anew(&mut self, since: Option<Timestamp>) {
         if let Some(own) = &mut self.exclusive {
             own.since = since;
             own.taken = false;
@@ -216,6 +220,7 @@ impl Job {
         self.ending = None;
         self.cut_short = false;
         self.interrupt_waiting();
+        self.end_undoing();
         self.turn_to(Part::Tasks);
         if status == JobStatus::Completed {
             self.drop_signals();
@@ -226,6 +231,9 @@ impl Job {
     fn resumed(&mut self) {
         self.holders.own = false;
         self.go_on();
+        if self.undoing.is_some() {
+            return;
+        }
         let (again, failed) = std::mem::take(&mut self.failed)
             .into_iter()
             .partition(|&at| self.tasks[at as usize].spec.policy.on_failure == OnFailure::Pause);
@@ -236,34 +244,9 @@ impl Job {
         }
     }
 
-    /// Whoever executes a job releases it, so a held one is not pending after its resume.
-    fn reopened(&mut self, held: bool) {
-        self.status = if held { JobStatus::Paused } else { JobStatus::Running };
-        self.holders = Holders { own: held, parent: false };
-        self.error = None;
-        self.finished = None;
-        self.started.get_or_insert(self.time);
-        self.queues_anew(Some(self.time));
-        self.renew_deadline();
-        if held {
-            self.halt_deadline();
-        }
-        let failed = std::mem::take(&mut self.failed);
-        self.try_afresh(failed);
-        self.renew_finally();
-        for at in 0..count(self.tasks.len()) {
-            let task = &mut self.tasks[at as usize];
-            if !task.settled {
-                task.losses = 0;
-                task.renew_budget();
-                self.revive_instances(at);
-            }
-        }
-    }
-
     /// Failed tasks become such that were never tried, but for their attempts, checkpoints and
     /// steps.
-    fn try_afresh(&mut self, failed: Vec<u32>) {
+    pub(super) fn try_afresh(&mut self, failed: Vec<u32>) {
         for at in failed {
             let task = &mut self.tasks[at as usize];
             task.error = None;
@@ -469,7 +452,7 @@ impl Job {
 impl Task {
     /// Whether the plan goes on without it when it has failed.
     pub(super) fn is_tolerated(&self) -> bool {
-        self.part == Part::Finally || self.spec.policy.on_failure == OnFailure::Continue
+        self.part != Part::Tasks || self.spec.policy.on_failure == OnFailure::Continue
     }
 
     pub(super) fn renew_budget(&mut self) {

@@ -61,7 +61,9 @@ pub fn fork(
         return Err(origin.is_purged(tombstone).into());
     }
     let chosen = chosen(origin, from)?;
-    let anew = chosen.map_or_else(BTreeSet::new, |chosen| origin.rests_on(chosen));
+    let mut from = origin.done_anew();
+    from.extend(chosen);
+    let anew = if from.is_empty() { BTreeSet::new() } else { origin.rests_on(from) };
     let kept = kept(origin, &anew);
     let copies = copies(origin, &kept, &anew);
     let mut fork = Growing::new(origin, &kept, chosen, count(copies.len()))?;
@@ -106,11 +108,12 @@ fn chosen(origin: &Job, from: &ForkFrom) -> Result<Option<u32>, Rejection> {
         let message = format!("{id} is an instance of task {}: fork from that", parent.spec.id);
         return Err(rejection(origin, "is_instance", message));
     }
-    if task.part == Part::Finally {
-        let message = format!(
-            "task {id} is one of `finally`, which runs at the end of every fork: fork from a task \
-             of the work, or from an event"
-        );
+    if task.part != Part::Tasks {
+        let what = match task.part {
+            Part::Undo => "undoes another one, which a fork does anew",
+            _ => "is one of `finally`, which runs at the end of every fork",
+        };
+        let message = format!("task {id} {what}: fork from a task of the work, or from an event");
         return Err(rejection(origin, "other_part", message));
     }
     if task.status == TaskStatus::Removed {
@@ -139,6 +142,8 @@ fn kept(origin: &Job, anew: &BTreeSet<u32>) -> Vec<bool> {
     let stays = |(task, at): (&Task, u32)| match task.status {
         // They come with the task that they are of.
         _ if task.is_instance() => false,
+        // What undoes others comes not along.
+        _ if task.part == Part::Undo => false,
         TaskStatus::Removed => true,
         // What is done at the end is done for each end.
         _ if task.part == Part::Finally => false,
@@ -153,12 +158,12 @@ fn copies(origin: &Job, kept: &[bool], anew: &BTreeSet<u32>) -> Vec<Event> {
     let place = places(origin);
     let is_kept = |&at: &u32| kept[at as usize];
     let task = |at: u32| &origin.tasks[at as usize];
-    let removed = |&at: &u32| task(at).status == TaskStatus::Removed;
+    let removed = |at: &u32| is_kept(at) && task(*at).status == TaskStatus::Removed;
     let copy = |at: u32| copy(task(at), TaskNumber(place[at as usize] + 1));
     // Those that are removed come first: the others need what they need then.
     let gone = origin.order.iter().copied().filter(removed).filter_map(copy);
     let mut copies: Vec<Event> = gone.collect();
-    let mut next = count(origin.order.len());
+    let mut next = count(origin.order.len() - origin.undos().count());
     for at in in_order_of_needs(origin).into_iter().filter(|at| !removed(at)) {
         if has_begun_to_stay(task(at)) && (is_kept(&at) || !anew.contains(&at)) {
             copies.extend(instances(origin, task(at), TaskNumber(place[at as usize] + 1), next));
@@ -212,9 +217,15 @@ fn copy(from: &Task, task: TaskNumber) -> Option<Event> {
     }
 }
 
-/// By index, the place of each task in the order of the plan, which is its index in a fork.
+/// By index, the place of each task in the order of the plan, which is its index in a fork. What
+/// undoes others has none there.
 fn places(origin: &Job) -> Vec<u32> {
-    origin.tasks.iter().map(|task| task.rank).collect()
+    let mut places = vec![0; origin.tasks.len()];
+    let is_planned = |at: &&u32| origin.tasks[**at as usize].part != Part::Undo;
+    for (&at, place) in origin.order.iter().filter(is_planned).zip(0..) {
+        places[at as usize] = place;
+    }
+    places
 }
 
 /// All tasks, each behind those that it needs.
@@ -261,6 +272,7 @@ fn plan(origin: &Job, kept: &[bool]) -> Plan {
         output: header.output.clone(),
         tasks: origin.order.iter().filter(|at| part(at) == Part::Tasks).map(spec).collect(),
         fail_fast: header.fail_fast,
+        compensate_on: header.compensate_on.clone(),
         finally: origin.order.iter().filter(|at| part(at) == Part::Finally).map(spec).collect(),
     }
 }
@@ -270,7 +282,8 @@ fn plan(origin: &Job, kept: &[bool]) -> Plan {
 /// knot it is left out; unless the edits untie it, the fork is refused in the end.
 fn added_needs(origin: &Job, kept: &[bool]) -> Vec<Vec<u32>> {
     let mut added: Vec<Vec<u32>> = vec![Vec::new(); origin.tasks.len()];
-    for &at in origin.order.iter().filter(|&&at| !kept[at as usize]) {
+    let anew = |at: &&u32| !kept[**at as usize] && origin.tasks[**at as usize].part != Part::Undo;
+    for &at in origin.order.iter().filter(anew) {
         let task = &origin.tasks[at as usize];
         let taken = origin.looked_at_by(&task.spec, task.part).into_iter();
         for from in taken.filter_map(|(from, ..)| index(from)) {
@@ -303,7 +316,7 @@ impl Growing {
         fork.push(Event::JobForked {
             job: origin.id,
             seq: origin.seq,
-            task: chosen.map(|at| number(origin.tasks[at as usize].rank)),
+            task: chosen.map(|at| number(places(origin)[at as usize])),
             copied,
         })?;
         Ok(fork)
@@ -324,8 +337,8 @@ fn recorded(seq: u64, job: &Job, event: Event) -> Recorded {
 }
 
 impl Job {
-    /// A task and all that need it, or take its output, directly or through others.
-    fn rests_on(&self, chosen: u32) -> BTreeSet<u32> {
+    /// Some tasks and all that need them, or take their outputs, directly or through others.
+    fn rests_on(&self, mut work: Vec<u32>) -> BTreeSet<u32> {
         let mut takers: Vec<Vec<u32>> = vec![Vec::new(); self.tasks.len()];
         for (task, at) in self.tasks.iter().zip(0..) {
             for (from, ..) in self.looked_at_by(&task.spec, task.part) {
@@ -335,7 +348,6 @@ impl Job {
             }
         }
         let mut all = BTreeSet::new();
-        let mut work = vec![chosen];
         while let Some(at) = work.pop() {
             if all.insert(at) {
                 work.extend(&self.tasks[at as usize].dependants);

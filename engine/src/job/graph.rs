@@ -51,8 +51,11 @@ impl Job {
                 continue;
             }
             self.unsettled -= u32::from(task.part == Part::Tasks && !task.is_instance());
-            // It never runs again, or begins anew at the next end.
-            task.steps = Steps::default();
+            // It never runs again, or begins anew at the next end. What could not be undone is
+            // tried again where it was.
+            if !(task.part == Part::Undo && task.status == TaskStatus::Failed) {
+                task.steps = Steps::default();
+            }
             let dependants = std::mem::take(&mut task.dependants);
             self.settle_instances(index);
             for &dependant in &dependants {
@@ -109,7 +112,8 @@ impl Job {
 
     /// From now on it is this part's turn.
     pub(super) fn turn_to(&mut self, part: Part) {
-        if std::mem::replace(&mut self.turn, part) == part {
+        let before = std::mem::replace(&mut self.turn, part);
+        if before == part {
             return;
         }
         for at in 0..count(self.tasks.len()) {
@@ -121,7 +125,7 @@ impl Job {
             if task.part == part {
                 task.unmet -= 1;
                 self.settle_or_refresh(at);
-            } else {
+            } else if task.part == before {
                 task.unmet += 1;
                 self.refresh(at);
             }

@@ -210,12 +210,17 @@ impl Job {
                 self.in_status(&[Running, Paused])?;
                 if *mode == CancelMode::Now { Ok(()) } else { self.is_not_ending() }
             }
+            Event::JobCompensating { end, tasks, .. } => {
+                self.may_begin_to_undo(*end)?;
+                self.may_be_undone(*end, tasks)
+            }
             Event::JobEnding { end, .. } => self.may_begin_to_end(*end),
             Event::DeadlinePassed { .. } if self.is_overdue(time) => {
                 self.in_status(&[Running])?;
                 self.is_not_ending()
             }
             Event::DeadlinePassed { .. } => Err("its deadline has not passed".into()),
+            Event::JobReopened { .. } if self.is_undone() => Err("what it did is undone".into()),
             Event::JobReopened { .. } => self.in_status(&[Failed, Cancelled]),
             Event::PauseRequested { .. } => {
                 let paused = if self.holders.own { Running } else { Paused };
@@ -225,11 +230,17 @@ impl Job {
             Event::JobCompleted if self.ending.is_some() => self.may_end(JobEnd::Completed),
             Event::JobCompleted => self.may_complete(),
             Event::JobFailed { .. } if self.ending.is_some() => self.may_end(JobEnd::Failed),
+            Event::JobFailed { .. } if self.undoing.is_some() => {
+                self.may_go_on_undoing(JobEnd::Failed)
+            }
             Event::JobFailed { .. } => self.may_fail(),
             Event::JobPurged(purged) => self.may_be_purged(purged),
             Event::JobCancelled if self.started.is_none() => self.in_status(&[Pending, Paused]),
             Event::JobCancelled if self.status == Failed => Ok(()),
             Event::JobCancelled if self.ending.is_some() => self.may_end(JobEnd::Cancelled),
+            Event::JobCancelled if self.undoing.is_some() => {
+                self.may_go_on_undoing(JobEnd::Cancelled)
+            }
             Event::JobCancelled => {
                 self.on_its_way_to(Intent::Cancel)?;
                 self.still()
@@ -238,13 +249,27 @@ impl Job {
         }
     }
 
+    /// Whether what the job has done may begin to be undone.
+    fn may_begin_to_undo(&self, end: JobEnd) -> Verdict {
+        if self.turn == Part::Undo || end == JobEnd::Completed {
+            return Err(self.stands());
+        }
+        self.may_begin_to_end(end)
+    }
+
     /// Whether the tasks of `finally` may have their turn.
     fn may_begin_to_end(&self, end: JobEnd) -> Verdict {
+        if self.cut_short {
+            return Err("nothing more of it is to run".into());
+        }
+        if self.turn == Part::Undo {
+            return self.may_end(end);
+        }
         if self.ending.is_some() {
             return Err("its end is decided already".into());
         }
-        if self.cut_short {
-            return Err("nothing more of it is to run".into());
+        if self.undoing.is_some() {
+            return self.may_go_on_undoing(end);
         }
         match end {
             JobEnd::Completed => self.may_complete(),
@@ -259,11 +284,29 @@ impl Job {
     /// Whether the end that was decided may come.
     fn may_end(&self, end: JobEnd) -> Verdict {
         self.still()?;
-        if self.ending != Some(end) {
+        let undone = (self.turn == Part::Undo).then(|| self.end_when_undone());
+        let decided = undone.or(self.ending);
+        if decided != Some(end) {
             return Err(self.stands());
         }
         if self.dispatches() && self.can_go_on() {
-            return Err("tasks of `finally` can go on".into());
+            return Err("tasks that come before the end can go on".into());
+        }
+        Ok(())
+    }
+
+    fn end_when_undone(&self) -> JobEnd {
+        match self.end_of_undone() {
+            Event::JobFailed { .. } => JobEnd::Failed,
+            _ => JobEnd::Cancelled,
+        }
+    }
+
+    /// Whether the next run of a job that has begun to be undone may go on to this end.
+    fn may_go_on_undoing(&self, end: JobEnd) -> Verdict {
+        self.still()?;
+        if !self.is_to_go_on_undoing() || self.end_when_undone() != end {
+            return Err(self.stands());
         }
         Ok(())
     }

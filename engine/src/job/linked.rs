@@ -67,6 +67,12 @@ impl Job {
         if let Some(since) = hold.filter(|_| self.ended_at <= after) {
             return Some(News::Quiet { since });
         }
+        // What it did is undone, and it does not go on: another one takes its place.
+        let is_to_go_on = wish.is_some_and(|wish| wish.order == Order::Go);
+        let end = match end {
+            _ if self.is_undone() && is_to_go_on && self.ended_at <= after => ChildEnd::Gone,
+            end => end,
+        };
         Some(News::Ended { end, seq: self.ended_at, error })
     }
 
@@ -160,7 +166,7 @@ impl Job {
             Order::Go => {
                 let lifted = self.holders.parent.then_some(Event::HoldLifted);
                 let ended = matches!(self.status, JobStatus::Failed | JobStatus::Cancelled);
-                let reopened = ended && self.ended_at <= wish.after;
+                let reopened = ended && !self.is_undone() && self.ended_at <= wish.after;
                 let reopened = reopened.then_some(Event::JobReopened { held: false });
                 lifted.into_iter().chain(reopened).collect()
             }

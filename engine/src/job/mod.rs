@@ -22,6 +22,7 @@ mod fan;
 mod fork;
 mod glance;
 mod graph;
+mod header;
 mod instances;
 mod key;
 mod kinds;
@@ -39,6 +40,7 @@ mod sorted;
 mod state;
 mod status;
 mod steps;
+mod undo;
 mod waiting;
 
 pub(crate) use child::FAMILY;
@@ -56,14 +58,14 @@ pub use evolve::Illegal;
 pub use fan::Items;
 pub use fork::{ForkError, ForkFrom, fork};
 pub(crate) use fork::{kind_is_closed, no_such_event};
+pub use header::{Counts, Exclusive, ForkedFrom, Header};
 pub use key::IdempotencyKey;
 pub use purge::Tombstone;
 pub use references::Dependant;
 pub use rejection::Rejection;
 pub use signals::SIGNALS_KEPT_MAX;
-pub use state::{
-    Attempt, Checkpoint, Counts, Exclusive, ForkedFrom, Header, Job, StopReason, Task,
-};
+pub use state::{Attempt, Checkpoint, Job, StopReason, Task};
 pub use status::{AttemptOutcome, Intent, JobStatus, TaskStatus};
 pub use steps::{RecordedStep, Steps};
+pub use undo::Undoing;
 pub use waiting::{Wait, Waiting};

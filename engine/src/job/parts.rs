@@ -33,10 +33,10 @@ pub enum PauseMode {
 /// What a cancel lets run before the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CancelMode {
-    /// The tasks of `finally`.
+    /// What undoes the tasks that are done, and the tasks of `finally`.
     #[default]
     Orderly,
-    /// Nothing: what runs of `finally` is stopped, too.
+    /// Nothing: what runs of these is stopped, too.
     Now,
 }
 
@@ -54,6 +54,8 @@ pub enum SkippedBy {
 pub enum Part {
     /// `tasks`: the work.
     Tasks,
+    /// What undoes tasks of the work, as their `compensate` says.
+    Undo,
     /// `finally`: what is done at the end of each run.
     Finally,
 }
@@ -68,6 +70,7 @@ impl Part {
     ) -> Result<(), PlanErrors> {
         match self {
             Self::Tasks => spec.check(input, limits),
+            Self::Undo => spec.check_undo(input, limits),
             Self::Finally => spec.check_in_finally(input, limits),
         }
     }
@@ -114,6 +117,8 @@ impl Failure {
     pub const TOO_MANY_INSTANCES: &'static str = "too_many_instances";
     /// The code of a task of whose instances some have failed.
     pub const INSTANCES_FAILED: &'static str = "instances_failed";
+    /// The code of a job of which something could not be undone.
+    pub const COMPENSATION_FAILED: &'static str = "compensation_failed";
     /// The code of a job whose run took longer than its deadline.
     pub const DEADLINE_EXCEEDED: &'static str = "deadline_exceeded";
 

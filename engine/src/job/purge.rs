@@ -10,9 +10,10 @@ use annals_tasks_sdk::plan::Start;
 use annals_tasks_sdk::{JobId, Payload, Timestamp};
 
 use super::event::{Event, Origin, Purged, Recorded};
+use super::header::Header;
 use super::rejection::Rejection;
 use super::size;
-use super::state::{Header, Job, count};
+use super::state::{Job, count};
 
 /// What is known of a job that was purged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +107,7 @@ impl Header {
             deadline: None,
             output: None,
             fail_fast: false,
+            compensate_on: Box::default(),
             workflow: None,
             source: None,
         }

@@ -151,8 +151,9 @@ impl Job {
         needs: &Needs,
     ) -> Vec<PlanError> {
         let taken = taken_by(spec);
+        let mut errors = self.misplaced_in_undo(spec);
         if taken.is_empty() {
-            return Vec::new();
+            return errors;
         }
         let needed = needs.reached_from(at);
         let fault = |Taken { task, pointer, is_strict }: Taken| {
@@ -161,6 +162,8 @@ impl Job {
             let detail = match from {
                 _ if task == spec.id => format!("`{task}` cannot take its own output"),
                 None => format!("no task has the id `{task}`"),
+                // It was done, or has a default.
+                Some((_, from)) if part == Part::Undo && from.part != Part::Finally => return None,
                 // It runs whatever has become of the others, but may look at no condition that is
                 // still to change.
                 Some((_, from))
@@ -169,7 +172,7 @@ impl Job {
                 {
                     return None;
                 }
-                Some((_, from)) if part == Part::Tasks && from.part == Part::Finally => {
+                Some((_, from)) if part != Part::Finally && from.part == Part::Finally => {
                     format!("`{task}` is a task of `finally`, which runs at the end")
                 }
                 // What is done at the end is done again, so that it must be behind for ever.
@@ -197,7 +200,28 @@ impl Job {
             };
             Some(PlanError { pointer, detail })
         };
-        taken.into_iter().filter_map(fault).collect()
+        errors.extend(taken.into_iter().filter_map(fault));
+        errors
+    }
+
+    /// What is wrong with the outputs that what undoes a task takes: it may take those of all tasks
+    /// but of `finally`.
+    fn misplaced_in_undo(&self, spec: &TaskSpec) -> Vec<PlanError> {
+        let Some(undo) = spec.compensate.as_deref() else { return Vec::new() };
+        let is_there = |task: &TaskId| {
+            let from = self.find(task.as_str()).and_then(|from| self.task(from));
+            *task == spec.id || from.is_some_and(|from| from.part == Part::Tasks)
+        };
+        let found = references(&undo.input).unwrap_or_default().into_iter();
+        let fault = |Found { pointer, reference }: Found| {
+            let task = reference.task().filter(|task| !is_there(task))?;
+            let detail = match self.find(task.as_str()) {
+                Some(_) => format!("`{task}` is a task of `finally`, which runs at the end"),
+                None => format!("no task has the id `{task}`"),
+            };
+            Some(PlanError { pointer: format!("/compensate/input{pointer}"), detail })
+        };
+        found.filter_map(fault).collect()
     }
 
     /// The tasks that another one looks at, in its input or its condition, and must come behind;
@@ -212,7 +236,7 @@ impl Job {
             let from = self.find(task.as_str())?;
             let is_of_work = self.task(from).is_some_and(|from| from.part == Part::Tasks);
             // What is done at the end comes behind all of the work.
-            if part == Part::Finally && (is_of_work || pointer != CONDITION) {
+            if part == Part::Undo || part == Part::Finally && (is_of_work || pointer != CONDITION) {
                 return None;
             }
             let place = pointer.strip_prefix("/input").unwrap_or(&pointer[1..]).to_owned();

@@ -71,7 +71,8 @@ impl Job {
             self.set_status(at, TaskStatus::Pending, None);
         }
         let task = &self.tasks[at as usize];
-        if task.status == TaskStatus::Failed && task.is_tolerated() && !task.settled {
+        let is_tolerated = task.is_tolerated() && task.part != Part::Undo;
+        if task.status == TaskStatus::Failed && is_tolerated && !task.settled {
             self.failed.retain(|&other| other != at);
             self.counts.tolerated += 1;
             self.settle(at);
@@ -81,9 +82,7 @@ impl Job {
     /// Puts the tasks into another order, with other needs.
     fn rearrange(&mut self, order: Vec<u32>, needs: &Needs) {
         self.order = order;
-        for (&at, rank) in self.order.iter().zip(0..) {
-            self.tasks[at as usize].rank = rank;
-        }
+        self.set_ranks();
         self.rank_instances();
         for &at in &needs.relinked {
             self.set_needs(at, needs.of(at).to_vec());
@@ -102,6 +101,19 @@ impl Job {
             }
             self.settle_or_refresh(at);
         }
+    }
+
+    fn set_ranks(&mut self) {
+        for (&at, rank) in self.order.iter().zip(0..) {
+            self.tasks[at as usize].rank = rank;
+        }
+    }
+
+    /// Takes in that tasks stand elsewhere in the order of the plan, and that there are more.
+    pub(super) fn rank_anew(&mut self) {
+        self.set_ranks();
+        self.rank_instances();
+        self.sort_in_anew();
     }
 
     /// Makes the sets by kind and the ready set anew: kinds and ranks have changed.

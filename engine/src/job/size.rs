@@ -3,10 +3,11 @@
 use std::mem::size_of;
 
 use annals_tasks_sdk::Payload;
-use annals_tasks_sdk::plan::PolicyFields;
+use annals_tasks_sdk::plan::{Compensation, PolicyFields};
 
 use super::event::{AttemptEnd, Failure};
-use super::state::{Attempt, Exclusive, Job, Task};
+use super::header::Exclusive;
+use super::state::{Attempt, Job, Task};
 
 /// What the sets and indices of a job take for each task, and an allocation beside its contents.
 const PER_TASK: usize = 64;
@@ -43,6 +44,12 @@ pub(super) fn of_task(task: &Task) -> usize {
         + needs.sum::<usize>()
         + edges
         + of_payload(Some(&spec.input))
+        + spec.compensate.as_deref().map_or(0, of_compensation)
+}
+
+fn of_compensation(of: &Compensation) -> usize {
+    let words = of.kind.as_str().len() + of.title.as_ref().map_or(0, |title| title.len());
+    size_of::<Compensation>() + words + of_payload(Some(&of.input))
 }
 
 /// What an attempt takes while it is alive.

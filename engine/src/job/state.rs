@@ -1,10 +1,8 @@
 //! The state of a job: a fold over its events, and nothing else.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use annals_tasks_sdk::plan::{JobEnd, OnFailure, Start, TaskSpec};
+use annals_tasks_sdk::plan::{JobEnd, OnFailure, TaskSpec};
 use annals_tasks_sdk::{JobId, Payload, SignalName, Timestamp};
 
 pub use super::attempts::{Attempt, Checkpoint, StopReason};
@@ -12,6 +10,7 @@ use super::child::{Child, Hold, Parent};
 use super::deadline::Deadline;
 use super::event::{Failure, Part, SkippedBy, TaskNumber};
 use super::fan::{Fan, InstanceOf};
+use super::header::{Counts, Exclusive, Forked, ForkedFrom, Header};
 use super::kinds::OfKind;
 use super::linked::Holders;
 use super::purge::Tombstone;
@@ -19,6 +18,7 @@ use super::signals::Signals;
 use super::sorted::Sorted;
 use super::status::{Intent, JobStatus, TaskStatus};
 use super::steps::Steps;
+use super::undo::Undoing;
 pub(super) use super::waiting::Waiting;
 
 /// A job as its events have made it.
@@ -47,10 +47,14 @@ pub struct Job {
     /// What is left of the deadline of its run, until the end of the run is decided.
     pub(super) deadline: Option<Deadline>,
     pub(super) error: Option<Failure>,
-    /// The end that is decided while the tasks of `finally` run.
+    /// The end that is decided while tasks are undone and those of `finally` run.
     pub(super) ending: Option<JobEnd>,
     /// Whether nothing more of the run is to start, not even of `finally`.
     pub(super) cut_short: bool,
+    /// What is known of it being undone, once that has begun.
+    pub(super) undoing: Option<Box<Undoing>>,
+    /// Tasks that have completed and can be undone, in the order in which they did.
+    pub(super) undoable: Vec<u32>,
     /// The part of the plan whose turn it is. What is to run of the other has one unmet need more
     /// than it names, which is its turn.
     pub(super) turn: Part,
@@ -91,71 +95,6 @@ pub struct Job {
     pub(super) counts: Counts,
     /// About how much memory it takes.
     pub(super) bytes: usize,
-}
-
-/// What a plan says beside its tasks, and where it came from.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Header {
-    /// The plan's name.
-    pub name: Box<str>,
-    /// Its labels.
-    pub labels: BTreeMap<Box<str>, Box<str>>,
-    /// Its input.
-    pub input: Payload,
-    /// When it starts.
-    pub start: Start,
-    /// How long a run may take.
-    pub deadline: Option<Duration>,
-    /// What the job gives, with references.
-    pub output: Option<Payload>,
-    /// Whether the first failure ends it.
-    pub fail_fast: bool,
-    /// The workflow that made it.
-    pub workflow: Option<Box<str>>,
-    /// The file that it was read from.
-    pub source: Option<Box<str>>,
-}
-
-/// A key of which one job at a time may run, and where a job with it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exclusive {
-    /// The key.
-    pub key: Box<str>,
-    /// Since when it is its turn to wait for the key: when it was started, or opened again; `None`
-    /// before that and when it has ended.
-    pub since: Option<Timestamp>,
-    /// Whether it has begun to work since, so that the key is its own until it ends.
-    pub taken: bool,
-}
-
-/// Where a fork comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ForkedFrom {
-    /// The origin.
-    pub job: JobId,
-    /// The origin's last event then.
-    pub seq: u64,
-}
-
-/// That a job is a fork.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Forked {
-    pub(super) from: ForkedFrom,
-    /// Its events up to this one are copies, but for the first two.
-    pub(super) copied_to: u64,
-}
-
-/// How many tasks stand where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Completed tasks.
-    pub completed: u32,
-    /// Skipped tasks.
-    pub skipped: u32,
-    /// Removed tasks.
-    pub removed: u32,
-    /// Tasks that failed and are settled all the same.
-    pub tolerated: u32,
 }
 
 /// A task as the events have made it.
@@ -242,7 +181,8 @@ impl Job {
         self.status
     }
 
-    /// The end of the run that is decided, while the tasks of `finally` run before it.
+    /// The end of the run that is decided, while what the job has done is undone, and while the
+    /// tasks of `finally` run, before it.
     pub fn ending(&self) -> Option<JobEnd> {
         self.ending
     }
@@ -318,7 +258,8 @@ impl Job {
         count(self.order.len()) - self.counts.removed
     }
 
-    /// How many tasks of the work are not settled; those of `finally` do not count.
+    /// How many tasks of the work are not settled; those of `finally`, and what undoes others,
+    /// do not count.
     pub fn unsettled(&self) -> u32 {
         self.unsettled
     }
@@ -350,7 +291,8 @@ impl Job {
     pub(super) fn dispatches(&self) -> bool {
         let goes_on = match self.ending {
             Some(_) => !self.cut_short,
-            None => self.intent.is_none(),
+            // Once it is undone none of its work runs.
+            None => self.intent.is_none() && self.undoing.is_none(),
         };
         self.status == JobStatus::Running && goes_on
     }

@@ -22,7 +22,8 @@ pub(super) const fn version(event: &Event) -> u16 {
         | Event::JobSubmitted(_)
         | Event::TaskInserted { .. }
         | Event::TaskEdited { .. }
-        | Event::TaskExpanded { .. } => v4::VERSION,
+        | Event::TaskExpanded { .. }
+        | Event::JobCompensating { .. } => v4::VERSION,
         Event::CancelRequested { .. } | Event::JobEnding { .. } | Event::TaskSkipped { .. } => {
             v3::VERSION
         }
@@ -47,6 +48,7 @@ pub(super) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecError> {
         Event::CancelRequested { .. } | Event::JobEnding { .. } => v3::put_run(event, out),
         Event::TaskInserted { .. } | Event::TaskEdited { .. } => v4::put_edit(event, out),
         Event::TaskExpanded { .. } => v4::put_expanded(event, out),
+        Event::JobCompensating { .. } => v4::put_compensating(event, out),
         Event::TaskSkipped { .. } => v3::put_edit(event, out),
         Event::DeadlinePassed { .. } => v2::put_run(event, out),
         Event::TaskMoved { .. } => v2::put_edit(event, out),
@@ -71,6 +73,7 @@ pub(super) fn get(number: u16, version: u16, payload: &[u8]) -> Result<Option<Ev
         }
         (types::JOB_SUBMITTED, v4::VERSION) => v4::get_submitted(payload),
         (types::TASK_EXPANDED, v4::VERSION) => v4::get_expanded(payload),
+        (types::JOB_COMPENSATING, v4::VERSION) => v4::get_compensating(payload).map(Some),
         (_, v4::VERSION) => v4::get_edit(number, payload),
         (types::JOB_SUBMITTED, v3::VERSION) => v3::get_submitted(payload),
         (types::CANCEL_REQUESTED | types::JOB_ENDING, v3::VERSION) => v3::get_run(number, payload),

@@ -17,7 +17,7 @@ impl Shared {
             Command::Edit { task, patch, .. } => {
                 let old = job.task(job.find(task.as_str())?)?;
                 // What cannot be said of the task is for the job to refuse.
-                (patch.apply(&old.spec).ok()?, old.part(), patch.kind().is_some(), false)
+                (patch.apply(&old.spec).ok()?, old.part(), patch.says_kind(), false)
             }
             _ => return None,
         };
@@ -38,13 +38,13 @@ impl Shared {
 /// Why the plan may not grow by a task.
 fn beyond(job: &Job, spec: &TaskSpec, limits: &Limits) -> Option<PlanError> {
     let fault = |detail| Some(PlanError { pointer: String::new(), detail });
-    let tasks = job.tasks().len();
+    let tasks = job.planned_tasks();
     if tasks >= limits.tasks {
         let limit = limits.tasks;
         return fault(format!("the plan has {tasks} tasks already; the limit `tasks` is {limit}"));
     }
-    let inputs = job.tasks().map(|(_, task)| task.spec.input.as_str().len());
-    let bytes = inputs.sum::<usize>() + spec.input.as_str().len();
+    let inputs = job.tasks().map(|(_, task)| task.spec.input_bytes());
+    let bytes = inputs.sum::<usize>() + spec.input_bytes();
     if bytes > limits.plan_bytes {
         let limit = limits.plan_bytes;
         return fault(format!(

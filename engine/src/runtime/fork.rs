@@ -163,24 +163,35 @@ impl Shared {
     }
 }
 
-/// Why an edit is refused that says what a task of a closed kind does.
+/// Why an edit is refused that says what a task of a closed kind does, or what undoes one.
 fn opens(job: &Job, edit: &Command, closed: &[KindName]) -> Option<Rejection> {
     if let Some((task, kind, place)) = opened_child(job, edit, closed) {
         return Some(kind_is_closed(job, &task, &kind, &place));
     }
-    let (task, kind, place) = match edit {
-        Command::Insert { task, .. } => (&task.id, &task.kind, "/kind"),
-        Command::Edit { task, patch, .. } => match patch.kind() {
-            Some(kind) => (task, kind, "/kind"),
-            None if patch.has("input") => {
-                (task, &job.task(job.find(task.as_str())?)?.spec.kind, "/input")
-            }
-            None => return None,
-        },
+    let (task, said) = match edit {
+        Command::Insert { task, .. } => {
+            let undo = task.compensate.as_ref().map(|undo| (&undo.kind, UNDO_KIND));
+            (&task.id, [Some((&task.kind, "/kind")), undo])
+        }
+        Command::Edit { task, patch, .. } => {
+            let of_task = match patch.kind() {
+                Some(kind) => Some((kind, "/kind")),
+                None if patch.has("input") => {
+                    Some((&job.task(job.find(task.as_str())?)?.spec.kind, "/input"))
+                }
+                None => None,
+            };
+            (task, [of_task, patch.undo_kind().map(|kind| (kind, UNDO_KIND))])
+        }
         _ => return None,
     };
-    closed.contains(kind).then(|| kind_is_closed(job, task, kind, place))
+    let mut said = said.into_iter().flatten();
+    let (kind, place) = said.find(|(kind, _)| closed.contains(kind))?;
+    Some(kind_is_closed(job, task, kind, place))
 }
+
+/// Where the kind of what undoes a task stands in it.
+const UNDO_KIND: &str = "/compensate/kind";
 
 /// A task of a closed kind that an edit brings in as one of a child, and its place in the edit.
 fn opened_child(
@@ -195,8 +206,12 @@ fn opened_child(
         }
         _ => return None,
     };
-    let mut found = spec.of_children().into_iter();
-    let (place, task) = found.find(|(_, task)| closed.contains(&task.kind))?;
+    // What undoes a task of the child is opened with it.
+    let all = spec.of_children().into_iter().flat_map(|(place, task)| {
+        let undo = task.undo().map(|undo| (format!("{place}/compensate"), undo));
+        std::iter::once((place, task)).chain(undo)
+    });
+    let (place, task) = all.into_iter().find(|(_, task)| closed.contains(&task.kind))?;
     Some((task.id, task.kind, place + "/kind"))
 }
 
@@ -205,10 +220,7 @@ fn weight_of_event(event: &Event) -> usize {
     match event {
         Event::JobSubmitted(submitted) => {
             let plan = &submitted.plan;
-            let inputs = plan.all_tasks().map(|task| {
-                let list = task.for_each.as_ref().map_or(0, |each| each.items.as_str().len());
-                task.input.as_str().len() + list
-            });
+            let inputs = plan.all_tasks().map(TaskSpec::input_bytes);
             plan.input.as_str().len() + inputs.sum::<usize>()
         }
         Event::TaskCompleted { output, .. } | Event::TaskSkipped { output: Some(output), .. } => {
@@ -216,9 +228,7 @@ fn weight_of_event(event: &Event) -> usize {
         }
         Event::TaskExpanded { items, .. } => items.as_str().len(),
         Event::TaskFailed { error, .. } => error.message.len(),
-        Event::TaskInserted { spec, .. } | Event::TaskEdited { spec, .. } => {
-            spec.input.as_str().len()
-        }
+        Event::TaskInserted { spec, .. } | Event::TaskEdited { spec, .. } => spec.input_bytes(),
         _ => 0,
     }
 }

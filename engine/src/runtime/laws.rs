@@ -124,6 +124,8 @@ enum Run {
     Open,
     /// Its cancel was accepted, or its deadline has passed.
     Ending,
+    /// Its end is decided, and what it has done is undone.
+    Undoing,
     /// Its end is decided, and the tasks of `finally` run.
     Finishing,
     /// The same, and nothing of them starts any more.
@@ -133,6 +135,18 @@ enum Run {
     Cancelled,
     /// There is none any more.
     Purged,
+}
+
+impl Run {
+    /// Of a job whose end is decided.
+    fn of_ending(job: &Job) -> Self {
+        match (job.is_being_undone(), job.is_cut_short()) {
+            (true, false) => Self::Undoing,
+            (true, true) => Self::Ending,
+            (false, false) => Self::Finishing,
+            (false, true) => Self::CutShort,
+        }
+    }
 }
 
 impl Written {
@@ -151,8 +165,7 @@ impl Written {
             (JobStatus::Completed, _) => Run::Completed,
             (JobStatus::Failed, _) => Run::Failed,
             (JobStatus::Cancelled, _) => Run::Cancelled,
-            _ if job.ending().is_some() && job.is_cut_short() => Run::CutShort,
-            _ if job.ending().is_some() => Run::Finishing,
+            _ if job.ending().is_some() => Run::of_ending(job),
             (_, Some(Intent::Cancel | Intent::Fail | Intent::Complete)) => Run::Ending,
             (_, Some(Intent::Pause) | None) => Run::Open,
         };
@@ -165,7 +178,7 @@ impl Written {
             for (number, task) in completed {
                 // Each number comes once.
                 let _ = match task.part() {
-                    Part::Tasks => written.successes.add(number),
+                    Part::Tasks | Part::Undo => written.successes.add(number),
                     Part::Finally => written.at_end.get_or_insert_default().add(number),
                 };
             }
@@ -201,7 +214,7 @@ impl Written {
             _ if self.run == Run::Purged => Err(Law::PurgeIsLast),
             Event::JobPurged(_) => self.vanish(),
             Event::AttemptStarted { .. } | Event::ChildStarted { .. }
-                if !matches!(self.run, Run::Open | Run::Finishing) =>
+                if !matches!(self.run, Run::Open | Run::Undoing | Run::Finishing) =>
             {
                 Err(Law::NoLateStart)
             }
@@ -216,6 +229,7 @@ impl Written {
             Event::JobCompleted
             | Event::JobFailed { .. }
             | Event::JobCancelled
+            | Event::JobCompensating { .. }
             | Event::JobEnding { .. }
                 if !self.children.is_empty() =>
             {
@@ -239,8 +253,12 @@ impl Written {
             Event::CancelRequested { mode: CancelMode::Orderly } | Event::DeadlinePassed { .. } => {
                 self.begin_to_end()
             }
+            Event::JobCompensating { .. } => match self.run {
+                Run::Open | Run::Ending => self.become_of(Run::Undoing),
+                _ => Err(Law::OneEnd),
+            },
             Event::JobEnding { .. } => match self.run {
-                Run::Open | Run::Ending => self.become_of(Run::Finishing),
+                Run::Open | Run::Ending | Run::Undoing => self.become_of(Run::Finishing),
                 _ => Err(Law::OneEnd),
             },
             Event::JobCompleted => self.end(Run::Completed),
@@ -269,7 +287,7 @@ impl Written {
     /// From now on nothing starts before the end, whichever it is.
     fn cut_short(&mut self) -> Result<(), Law> {
         match self.run {
-            Run::Open | Run::Ending => self.become_of(Run::Ending),
+            Run::Open | Run::Ending | Run::Undoing => self.become_of(Run::Ending),
             Run::Finishing => self.become_of(Run::CutShort),
             _ => Err(Law::OneEnd),
         }
@@ -298,201 +316,4 @@ impl Written {
 }
 
 #[cfg(test)]
-mod tests {
-    use annals_tasks_sdk::plan::JobEnd;
-    use annals_tasks_sdk::{Exit, Payload};
-
-    use super::*;
-    use crate::job::{Failure, LogSize, Origin, Purged};
-
-    const TASKS: usize = 200;
-
-    fn recorded(seq: u64, millis: i64, event: Event) -> Recorded {
-        let (time, origin) = (Timestamp::from_millis(millis), Origin::ENGINE);
-        Recorded { seq, time, origin, leads: false, key: None, event }
-    }
-
-    fn completes(task: u32) -> Event {
-        let (task, exit, log) = (TaskNumber(task), Exit::default(), LogSize::default());
-        Event::TaskCompleted { task, attempt: 1, output: Payload::NULL, exit, log }
-    }
-
-    fn starts(task: u32) -> Event {
-        Event::AttemptStarted { task: TaskNumber(task), attempt: 1 }
-    }
-
-    fn runs_out() -> Event {
-        Event::DeadlinePassed { error: Failure::new(Failure::DEADLINE_EXCEEDED, "too long") }
-    }
-
-    fn cancels() -> Event {
-        Event::CancelRequested { mode: CancelMode::Orderly }
-    }
-
-    fn cuts() -> Event {
-        Event::CancelRequested { mode: CancelMode::Now }
-    }
-
-    fn ending() -> Event {
-        Event::JobEnding { end: JobEnd::Cancelled, error: None }
-    }
-
-    fn fails() -> Event {
-        Event::JobFailed { error: Failure::new("no", "it does not work") }
-    }
-
-    /// The law that the last of these events breaks, which follow on nothing; each is a turn's.
-    fn broken(events: &[Event]) -> Option<Law> {
-        let mut written = Written::nothing();
-        let mut found = None;
-        for (event, seq) in events.iter().zip(1..) {
-            assert_eq!(found, None, "only the last may break one: {events:?}");
-            let event = recorded(seq, 7, event.clone());
-            let taken = written.take_in((JobId::from_u128(1), TASKS), seq - 1, &[event]);
-            found = taken.err().map(|broken| broken.law);
-        }
-        found
-    }
-
-    #[test]
-    fn a_run_ends_once() {
-        use Event::{JobCancelled, JobCompleted, JobStarted};
-        let again = || Event::JobReopened { held: false };
-        let table: [(&[Event], Option<Law>); 24] = [
-            (&[JobStarted, JobCompleted], None),
-            (&[JobCompleted, JobCompleted], Some(Law::OneEnd)),
-            (&[JobCompleted, fails()], Some(Law::OneEnd)),
-            (&[JobCompleted, JobCancelled], Some(Law::OneEnd)),
-            (&[fails(), JobCompleted], Some(Law::OneEnd)),
-            (&[fails(), JobCancelled], None),
-            (&[fails(), JobCancelled, JobCancelled], Some(Law::OneEnd)),
-            (&[cancels(), JobCancelled, fails()], Some(Law::OneEnd)),
-            (&[fails(), again(), JobCompleted], None),
-            (&[fails(), JobCancelled, again(), fails(), again()], None),
-            (&[again()], Some(Law::OneEnd)),
-            (&[JobCompleted, again()], Some(Law::OneEnd)),
-            (&[cancels(), again()], Some(Law::OneEnd)),
-            (&[runs_out(), fails(), again(), runs_out(), fails()], None),
-            (&[runs_out(), runs_out()], Some(Law::OneEnd)),
-            (&[runs_out(), cancels()], Some(Law::OneEnd)),
-            (&[cancels(), runs_out()], Some(Law::OneEnd)),
-            (&[fails(), runs_out()], Some(Law::OneEnd)),
-            (&[cancels(), ending(), JobCancelled, again(), ending(), JobCompleted], None),
-            (&[cancels(), cuts(), JobCancelled], None),
-            (&[ending(), cuts(), fails()], None),
-            (&[ending(), ending()], Some(Law::OneEnd)),
-            (&[ending(), cancels()], Some(Law::OneEnd)),
-            (&[JobCompleted, cuts()], Some(Law::OneEnd)),
-        ];
-        for (events, law) in table {
-            assert_eq!(broken(events), law, "{events:?}");
-        }
-    }
-
-    #[test]
-    fn a_purge_comes_behind_an_end_and_nothing_behind_it() {
-        use Event::{JobCancelled, JobCompleted, JobStarted};
-        let purged = |status| {
-            Event::JobPurged(Purged { status, events: 2, tasks: 1, attempts: 0, head: [7; 32] })
-        };
-        let purge = || purged(JobStatus::Failed);
-        let last = Some(Law::PurgeIsLast);
-        for end in [JobCompleted, fails(), JobCancelled] {
-            assert_eq!(broken(&[JobStarted, end.clone(), purge()]), None);
-            for more in [purge(), Event::JobReopened { held: true }, starts(1), JobCancelled] {
-                assert_eq!(broken(&[end.clone(), purge(), more]), last);
-            }
-        }
-        assert_eq!(broken(&[purge()]), last);
-        assert_eq!(broken(&[JobStarted, purge()]), last);
-        assert_eq!(broken(&[cancels(), purge()]), last);
-        assert_eq!(broken(&[runs_out(), purge()]), last);
-    }
-
-    #[test]
-    fn nothing_starts_late() {
-        use Event::{JobCancelled, JobCompleted};
-        let again = || Event::JobReopened { held: false };
-        let late = Some(Law::NoLateStart);
-        assert_eq!(broken(&[starts(1), starts(2)]), None);
-        assert_eq!(broken(&[cancels(), starts(1)]), late);
-        assert_eq!(broken(&[runs_out(), starts(1)]), late);
-        assert_eq!(broken(&[runs_out(), fails(), again(), starts(1)]), None);
-        assert_eq!(broken(&[JobCancelled, starts(1)]), late);
-        assert_eq!(broken(&[JobCompleted, starts(1)]), late);
-        assert_eq!(broken(&[fails(), starts(1)]), late);
-        assert_eq!(broken(&[cancels(), JobCancelled, again(), starts(1)]), None);
-        assert_eq!(broken(&[cancels(), ending(), starts(1)]), None);
-        assert_eq!(broken(&[ending(), cuts(), starts(1)]), late);
-    }
-
-    #[test]
-    fn a_job_ends_behind_its_children() {
-        let (child, first) = (JobId::from_u128(2), Some(Law::ChildrenFirst));
-        let begun = || Event::ChildStarted { task: TaskNumber(3), child, after: 0 };
-        let end = crate::job::ChildEnd::Failed;
-        let error = Failure::new("no", "it does not work");
-        let over = || Event::ChildEnded { task: TaskNumber(3), end, seq: 9, error: error.clone() };
-        for end in [Event::JobCompleted, fails(), Event::JobCancelled, ending()] {
-            assert_eq!(broken(&[begun(), end.clone()]), first);
-            assert_eq!(broken(&[begun(), over(), end.clone()]), None);
-            assert_eq!(broken(&[begun(), completes(3), end]), None);
-        }
-        assert_eq!(broken(&[cancels(), begun()]), Some(Law::NoLateStart));
-    }
-
-    #[test]
-    fn a_task_of_finally_succeeds_once_for_each_end() {
-        let again = || Event::JobReopened { held: false };
-        let once = [ending(), completes(2)];
-        assert_eq!(broken(&once), None);
-        assert_eq!(broken(&[ending(), completes(2), completes(2)]), Some(Law::OneSuccess));
-        assert_eq!(
-            broken(&[ending(), completes(2), fails(), again(), ending(), completes(2)]),
-            None
-        );
-        // Also where the attempt has ended well although it was told to stop.
-        let cut =
-            [ending(), cuts(), completes(2), fails(), again(), ending(), cuts(), completes(2)];
-        assert_eq!(broken(&cut), None);
-    }
-
-    #[test]
-    fn a_task_of_the_job_succeeds_once() {
-        let last = u32::try_from(TASKS).unwrap();
-        for task in [1, 63, 64, 65, 127, 128, last] {
-            assert_eq!(broken(&[completes(task), completes(task)]), Some(Law::OneSuccess));
-            let again = Event::JobReopened { held: true };
-            let runs = [completes(task), fails(), again, completes(task)];
-            assert_eq!(broken(&runs), Some(Law::OneSuccess), "also in the next run");
-        }
-        assert_eq!(broken(&(1..=last).map(completes).collect::<Vec<_>>()), None);
-        assert_eq!(broken(&(1..=last).rev().map(completes).collect::<Vec<_>>()), None);
-        for task in [0, last + 1, u32::MAX] {
-            assert_eq!(broken(&[completes(task)]), Some(Law::OwnTask));
-        }
-    }
-
-    #[test]
-    fn numbers_have_no_gap_and_time_does_not_run_backwards() {
-        let job = JobId::from_u128(1);
-        let take = |before, events: &[(u64, i64)]| {
-            let of = |&(seq, time): &(u64, i64)| recorded(seq, time, Event::JobResumed);
-            let events: Vec<Recorded> = events.iter().map(of).collect();
-            Written::nothing().take_in((job, 1), before, &events)
-        };
-        let broken = |seq, law| Err(BrokenLaw { job, seq, event: "JobResumed", law });
-        assert_eq!(take(4, &[(5, 9), (6, 9), (7, 10)]), Ok(()));
-        assert_eq!(take(4, &[(4, 9)]), broken(4, Law::NoGap));
-        assert_eq!(take(4, &[(6, 9)]), broken(6, Law::NoGap));
-        assert_eq!(take(4, &[(5, 9), (5, 9)]), broken(5, Law::NoGap));
-        assert_eq!(take(u64::MAX, &[(1, 9)]), broken(1, Law::NoGap));
-        assert_eq!(take(4, &[(5, 9), (6, 8)]), broken(6, Law::TimeOrder));
-    }
-
-    #[test]
-    fn each_law_has_a_word_of_its_own() {
-        let words: std::collections::BTreeSet<_> = Law::ALL.map(Law::name).into();
-        assert_eq!(words.len(), Law::ALL.len());
-    }
-}
+mod tests;

@@ -141,8 +141,19 @@ impl Registry {
         if errors.is_empty() { Ok(()) } else { Err(PlanErrors(errors)) }
     }
 
-    /// What is wrong with the kind of a task, and with its input for that kind.
+    /// What is wrong with the kinds of a task, and of what undoes it, and with their inputs for
+    /// these.
     pub(super) fn check_task(&self, task: &TaskSpec, allow_unknown: bool) -> Vec<PlanError> {
+        let mut errors = self.check_kind(task, allow_unknown);
+        if let Some(undo) = task.undo() {
+            let of_undo = self.check_kind(&undo, allow_unknown).into_iter();
+            let place = |pointer: &str| format!("/compensate{pointer}");
+            errors.extend(of_undo.map(|e| PlanError { pointer: place(&e.pointer), ..e }));
+        }
+        errors
+    }
+
+    fn check_kind(&self, task: &TaskSpec, allow_unknown: bool) -> Vec<PlanError> {
         let checked = match self.behaviour(task.kind.as_str()) {
             Some(Behaviour::Run { handler, .. }) => handler.check(&task.input),
             Some(Behaviour::Sleep) => crate::kinds::sleep::check(&task.input),

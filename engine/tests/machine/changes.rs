@@ -5,6 +5,7 @@ use annals_tasks_sdk::plan::{OnFailure, OnLost, TaskSpec};
 
 use crate::looks::Looks;
 use crate::oracle::{NEW, Oracle, Waits, index};
+use crate::plans::Sketch;
 
 impl Oracle {
     /// The plan says something else.
@@ -58,7 +59,12 @@ impl Oracle {
     }
 
     fn edited(&mut self, at: usize, spec: &TaskSpec) {
-        let sketch = self.sketch_of(spec, self.is_at_end(at));
+        let sketch = if let Some(of) = self.sketch(at).undoes {
+            let needs = self.sketch(at).needs.clone();
+            Sketch { needs, ..Sketch::of_undo_edited(of, spec) }
+        } else {
+            self.sketch_of(spec, self.is_at_end(at))
+        };
         let old = std::mem::replace(&mut self.draft.tasks[at], sketch);
         let new = &self.draft.tasks[at];
         let begins_anew = match self.tasks[at].waits {
@@ -95,7 +101,7 @@ impl Oracle {
         }
         let apart = |at: usize| {
             let needs = self.needs(at);
-            needs.into_iter().any(|need| self.is_at_end(need) != self.is_at_end(at))
+            needs.into_iter().any(|need| self.part(need) != self.part(at))
         };
         if (0..self.tasks.len()).any(apart) {
             return Some("other_part");
@@ -109,6 +115,9 @@ impl Oracle {
         for at in (0..self.tasks.len()).filter(|&at| was_open(at)) {
             let (needed, sketch) = (self.all_needs(at), self.sketch(at));
             if sketch.looks.as_ref().is_some_and(|looks| !looks.may_stand(sketch.at_end)) {
+                return Some("invalid_task");
+            }
+            if sketch.at_end && sketch.undo.is_some() {
                 return Some("invalid_task");
             }
             let pauses = sketch.on_failure == OnFailure::Pause || sketch.on_lost == OnLost::Pause;

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use annals_engine::job::{
-    CancelMode, Deadline, Effect, Job, JobStatus, LossRule, Order, TaskNumber, TaskStatus, Waiting,
+    CancelMode, Deadline, Effect, Job, JobStatus, LossRule, Order, Part, TaskNumber, TaskStatus,
+    Waiting,
 };
 use annals_tasks_sdk::Timestamp;
 use annals_tasks_sdk::plan::Decision;
@@ -11,7 +12,6 @@ use std::time::Duration;
 
 use crate::looks::Looks;
 use crate::oracle::{Life, Oracle, Waits, index};
-use crate::plans::name;
 use crate::told::{Kept, which};
 
 /// Compares what any event, also one in the middle of a command, must leave behind.
@@ -19,6 +19,8 @@ pub(crate) fn after_event(job: &Job, oracle: &Oracle, now: i64) {
     assert_eq!((job.status(), job.intent()), (oracle.status, oracle.intent));
     let at = |until| Deadline::At(Timestamp::from_millis(until));
     let left = |rest: i64| Deadline::Left(Duration::from_millis(rest.try_into().unwrap()));
+    let undoing = job.undoing().map(|undoing| (undoing.end(), undoing.is_done()));
+    assert_eq!(undoing, oracle.undoing.map(|undoing| (undoing.end, undoing.is_done)));
     assert_eq!(job.deadline(), oracle.until.map(at).or(oracle.rest.map(left)));
     let settled = oracle.settled();
     for (number, task) in job.tasks() {
@@ -34,10 +36,11 @@ pub(crate) fn after_event(job: &Job, oracle: &Oracle, now: i64) {
         let steps = task.steps().as_slice().iter();
         let steps = steps.map(|step| (step.seq, (step.name.clone(), step.attempt, step.value)));
         // A settled task never runs again.
-        let kept = known.steps.iter().filter(|_| !settled[at]);
+        let runs_again = !settled[at] || (oracle.is_undo(at) && known.status == TaskStatus::Failed);
+        let kept = known.steps.iter().filter(|_| runs_again);
         let kept = kept.map(|(seq, step)| (*seq, step.clone()));
         assert_eq!(steps.collect::<Vec<_>>(), kept.collect::<Vec<_>>(), "steps of t{at}");
-        for (name, ..) in known.steps.values().filter(|_| !settled[at]) {
+        for (name, ..) in known.steps.values().filter(|_| runs_again) {
             assert!(task.steps().get(name).is_some(), "step {name} of t{at} is found");
         }
         let waits = task.waiting().map(|waiting| match waiting {
@@ -97,7 +100,8 @@ fn counts(job: &Job, oracle: &Oracle, settled: &[bool]) {
     assert_eq!(counts.completed as usize, count(TaskStatus::Completed));
     assert_eq!(counts.skipped as usize, count(TaskStatus::Skipped));
     assert_eq!(counts.removed as usize, count(TaskStatus::Removed));
-    let unsettled = (0..settled.len()).filter(|&at| !settled[at] && !oracle.is_at_end(at)).count();
+    let unsettled =
+        (0..settled.len()).filter(|&at| !settled[at] && oracle.part(at) == Part::Tasks).count();
     assert_eq!(job.unsettled() as usize, unsettled);
     let tolerated = (0..oracle.tasks.len())
         .filter(|&at| oracle.tasks[at].status == TaskStatus::Failed && settled[at]);
@@ -210,6 +214,10 @@ pub(crate) fn after_command(job: &Job, oracle: &Oracle, now: i64) {
 /// Who is still to run finds the outputs that it takes, and comes after those that give them.
 fn data_flows(oracle: &Oracle, settled: &[bool]) {
     for at in (0..oracle.tasks.len()).filter(|&at| oracle.is_to_run(at, settled)) {
+        // Work that is over takes nothing any more.
+        if oracle.undoing.is_some() && oracle.part(at) == Part::Tasks {
+            continue;
+        }
         let sketch = oracle.sketch(at);
         let looks = sketch.looks.as_ref().and_then(Looks::at);
         let takes = sketch.takes.iter().filter(|_| !sketch.at_end).copied();
@@ -237,9 +245,10 @@ fn data_flows(oracle: &Oracle, settled: &[bool]) {
 pub(crate) fn needs(job: &Job, oracle: &Oracle) {
     for (number, task) in job.tasks() {
         let at = index(number);
-        let names: BTreeSet<String> = oracle.needs(at).into_iter().map(name).collect();
+        let names: BTreeSet<String> =
+            oracle.needs(at).into_iter().map(|at| oracle.name(at)).collect();
         let shown: BTreeSet<String> = job.needs_of(task).into_iter().map(String::from).collect();
         assert_eq!(shown, names, "needs of t{at}");
-        assert_eq!(job.find(&name(at)), Some(TaskNumber(number.0)));
+        assert_eq!(job.find(&oracle.name(at)), Some(TaskNumber(number.0)));
     }
 }

@@ -31,6 +31,7 @@ fn anew(origin: &Job, from: &ForkFrom) -> BTreeSet<String> {
     if let ForkFrom::Task(task) = from {
         all.insert(task.to_string());
     }
+    all.extend(undone(origin));
     loop {
         let rests = |task: &Task| {
             let on = |other: &String| all.contains(other);
@@ -49,8 +50,25 @@ fn anew(origin: &Job, from: &ForkFrom) -> BTreeSet<String> {
         task.part() == Part::Finally || (!task.is_settled() && !skipped)
     });
     all.extend(open.map(|(_, task)| task.spec.id.to_string()));
-    let gone = |name: &String| status(origin, name) == TaskStatus::Removed;
+    let gone =
+        |name: &String| status(origin, name) == TaskStatus::Removed || name.ends_with("~undo");
     all.into_iter().filter(|name| !gone(name)).collect()
+}
+
+/// The tasks that are undone, or are being undone, or will be before the run ends.
+fn undone(origin: &Job) -> Vec<String> {
+    let undos = origin.tasks().filter(|(_, task)| task.part() == Part::Undo);
+    let begun = undos.filter(|(_, undo)| {
+        let to_come = !origin.status().is_ended()
+            && !matches!(undo.status(), TaskStatus::Skipped | TaskStatus::Removed);
+        to_come || undo.status() == TaskStatus::Completed || !undo.attempts().is_empty()
+    });
+    let of = |undo: &Task| undo.spec.id.as_str().strip_suffix("~undo").unwrap().to_owned();
+    begun.map(|(_, undo)| of(undo)).collect()
+}
+
+fn planned(job: &Job) -> impl Iterator<Item = &Task> {
+    job.tasks().map(|(_, task)| task).filter(|task| task.part() != Part::Undo)
 }
 
 pub(crate) fn status(job: &Job, name: &str) -> TaskStatus {
@@ -71,7 +89,7 @@ pub(crate) fn begun(id: JobId, history: &[Recorded]) -> (Job, ForkFrom) {
 /// Whether a fork is what it must be, before its first task starts.
 pub(crate) fn check_begun(origin: &Job, from: &ForkFrom, (job, history): (&Job, &[Recorded])) {
     let anew = anew(origin, from);
-    let kept = origin.tasks().len() - anew.len();
+    let kept = planned(origin).count() - anew.len();
     let Event::JobForked { job: of, seq, copied, task } = &history[1].event else {
         panic!("{:?}", history[1])
     };
@@ -79,7 +97,7 @@ pub(crate) fn check_begun(origin: &Job, from: &ForkFrom, (job, history): (&Job, 
     let named = task.map(|task| job.task(task).unwrap().spec.id.clone());
     assert_eq!(named, if let ForkFrom::Task(task) = from { Some(task.clone()) } else { None });
     assert_eq!(job.forked_from().map(|from| (from.job, from.seq)), Some((*of, *seq)));
-    let order = |job: &Job| job.tasks().map(|(_, task)| task.spec.id.clone()).collect::<Vec<_>>();
+    let order = |job: &Job| planned(job).map(|task| task.spec.id.clone()).collect::<Vec<_>>();
     assert_eq!(order(job), order(origin), "the plan has the same order");
     for (_, task) in job.tasks() {
         let name = task.spec.id.as_str();
@@ -165,7 +183,9 @@ impl Oracle {
             Start::At(time) => Some(time.as_millis()),
             _ => None,
         };
+        let compensate_on = plan.compensate_on.to_vec();
         let draft = Draft { start_at, deadline, fail_fast, exclusive, ..Draft::of(tasks) };
+        let draft = Draft { compensate_on, ..draft };
         let mut oracle = Self::new(draft);
         oracle.renamed = renamed;
         oracle

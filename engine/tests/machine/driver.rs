@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use annals_engine::job::{
-    CancelMode, Command, Effect, Input, JobStatus, LogSize, LossRule, Outcome, PauseMode, Place,
-    Report, Task, TaskNumber, TaskStatus, ValueDigest, Wait,
+    CancelMode, Command, Effect, Input, JobStatus, LogSize, LossRule, Outcome, Part, PauseMode,
+    Place, Report, Task, TaskNumber, TaskStatus, ValueDigest, Wait,
 };
 use annals_tasks_sdk::{Done, Exit, Payload, SignalName, TaskError, TaskId, Timestamp};
 
 use crate::dsl::id;
 use crate::kin::child_of;
-use crate::plans::{Sketch, Sleeps, name, place};
+use crate::plans::{Sketch, Sleeps, place};
 use crate::told::{NAMES, signal};
 use crate::walk::Walk;
 
@@ -165,7 +165,8 @@ impl Walk {
     }
 
     fn any_name(&mut self) -> String {
-        name(self.rng.usize(..=self.oracle.tasks.len()))
+        let at = self.rng.usize(..=self.oracle.tasks.len());
+        self.oracle.name(at)
     }
 
     fn any_output(&mut self) -> Payload {
@@ -185,6 +186,7 @@ impl Walk {
         if self.oracle.purged {
             return;
         }
+        let is_undone = |walk: &Self| walk.oracle.undoing.is_some_and(|undoing| undoing.is_done);
         let bound = 20 + self.oracle.tasks.len() * 4;
         for _ in 0..bound {
             let now = Timestamp::from_millis(self.now);
@@ -198,6 +200,7 @@ impl Walk {
             let next = self.live.effects(now, LossRule::default()).min_by_key(ahead);
             let input: Input = match (self.live.status(), next) {
                 (JobStatus::Completed, _) => return,
+                (JobStatus::Cancelled | JobStatus::Failed, _) if is_undone(self) => return,
                 (JobStatus::Failed, _) if self.lacks_its_output() => return,
                 (JobStatus::Paused | JobStatus::Failed, _) if self.lacks_an_input().is_some() => {
                     let (task, output) = (self.lacks_an_input(), None);
@@ -246,6 +249,7 @@ impl Walk {
         let lacks = |task: &Task| {
             task.status() == TaskStatus::Failed
                 && !task.is_settled()
+                && (self.oracle.undoing.is_none() || task.part() == Part::Undo)
                 && task.error().is_some_and(|error| {
                     ["missing_output", "bad_condition"].contains(&&*error.code)
                 })

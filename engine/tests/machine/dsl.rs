@@ -5,8 +5,9 @@
 //! failure pauses), `^fail` or `^pause` (on loss), `$x` or `$x=` (takes the output of x, without
 //! or with a default), `#code` (never retried) and `%` with a condition at the end: `%x` or `%x=5`
 //! (the output of x is true, or 5), `%x:failed,skipped` (x has ended so), `%:failed` (the job is
-//! about to end so). `&` at the very end makes a task one for each element: `&[1,2]`, or `&x` of
-//! the output of x, `/2` behind it two at a time. What stands behind
+//! about to end so), `~` or `~3` (it can be undone, in so many attempts, by what takes its output;
+//! `@undo:failed,cancelled` says before which ends). `&` at the very end makes a task one for each
+//! element: `&[1,2]`, or `&x` of the output of x, `/2` behind it two at a time. What stands behind
 //! `@finally` is done at the end; `@fast` fails fast.
 //! `@manual` waits for its start, `@at30` for so many seconds,
 //! `@in30` has a deadline of so many seconds, `@out$x` makes the
@@ -28,7 +29,7 @@ use annals_engine::job::{
     Wait, begin, step, submit,
 };
 use annals_tasks_sdk::plan::{
-    Backoff, ForEach, Limits, OnFailure, OnLost, Plan, PolicyFields, Retry,
+    Backoff, Compensation, ForEach, Limits, OnFailure, OnLost, Plan, PolicyFields, Retry,
 };
 use annals_tasks_sdk::plan::{Policy, Start, TaskPatch, TaskSpec};
 use annals_tasks_sdk::{Done, Exit, JobId, KindName, Payload, TaskError, TaskId, Timestamp};
@@ -60,6 +61,15 @@ pub(crate) fn plan(text: &str) -> Plan {
             Some("child") => {}
             Some("fast") => plan.fail_fast = true,
             Some("finally") => at_end = true,
+            Some(ends) if ends.starts_with("undo:") => {
+                let json = format!(
+                    r#"{{"name":"_","tasks":[{{"id":"_","kind":"_"}}],
+                    "compensate_on":["{}"]}}"#,
+                    ends[5..].replace(',', "\",\"")
+                );
+                plan.compensate_on =
+                    Plan::from_json(&json, &Limits::default()).unwrap().compensate_on;
+            }
             Some(key) if key.starts_with("key$") => plan.exclusive = Some(key[4..].into()),
             Some(word) if word.starts_with("in") => {
                 plan.deadline = Some(Duration::from_secs(word[2..].parse().unwrap()));
@@ -89,21 +99,13 @@ fn taking(outputs: &[(&str, bool)]) -> Payload {
 }
 
 fn task(word: &str) -> TaskSpec {
-    let marks = ['<', '*', '?', '!', '^', '$', '#'];
+    let marks = ['<', '*', '?', '!', '^', '$', '#', '~'];
     let (word, each) = word.split_once('&').map_or((word, None), |(word, each)| (word, Some(each)));
     let (word, when) = word.split_once('%').map_or((word, None), |(word, when)| (word, Some(when)));
     let end = word.find(marks).unwrap_or(word.len());
     let mut spec = TaskSpec::new(id(&word[..end]), KindName::new("noop").unwrap());
     let mut policy = PolicyFields {
-        retry: Retry {
-            backoff: Backoff {
-                initial: Duration::from_secs(10),
-                factor: 2.0,
-                max: Duration::from_mins(1),
-                jitter: 0.2,
-            },
-            ..Retry::default()
-        },
+        retry: Retry { backoff: backoff(), ..Retry::default() },
         ..PolicyFields::default()
     };
     let mut outputs = Vec::new();
@@ -122,6 +124,7 @@ fn task(word: &str) -> TaskSpec {
                 policy.on_lost = if pauses { OnLost::Pause } else { OnLost::Fail };
             }
             '$' => outputs.push(reference(value)),
+            '~' => spec.compensate = Some(Box::new(compensation(&spec.id, value))),
             _ => policy.retry.never.push(value.into()),
         }
         rest = &after[end..];
@@ -150,6 +153,20 @@ fn for_each(text: &str) -> ForEach {
         format!(r#"{{"$output":"{items}"}}"#)
     };
     ForEach { items: Payload::parse(&items).unwrap(), concurrency: concurrency.parse().ok() }
+}
+
+fn compensation(of: &TaskId, attempts: &str) -> Compensation {
+    let mut undo = Compensation::new(KindName::new("noop").unwrap());
+    undo.input = Payload::parse(&format!(r#"{{"$output": "{of}"}}"#)).unwrap();
+    let max_attempts = attempts.parse().unwrap_or(1);
+    let retry = Retry { max_attempts, backoff: backoff(), ..Retry::default() };
+    undo.policy = Policy::new(PolicyFields { retry, ..PolicyFields::default() });
+    undo
+}
+
+fn backoff() -> Backoff {
+    let (initial, max) = (Duration::from_secs(10), Duration::from_mins(1));
+    Backoff { initial, factor: 2.0, max, jitter: 0.2 }
 }
 
 fn condition(text: &str) -> String {
@@ -381,6 +398,11 @@ impl World {
             Event::TaskFailed { task, error } => format!("{name} {} {}", of(task), error.code),
             Event::JobFailed { error } | Event::DeadlinePassed { error } => {
                 format!("{name} {}", error.code)
+            }
+            Event::JobCompensating { end, error, tasks } => {
+                let code = error.as_ref().map_or(String::new(), |error| format!(" {}", error.code));
+                let all: Vec<String> = tasks.iter().map(|task| of(task).to_string()).collect();
+                format!("{name} {}{code} {}", end.as_str(), all.join(","))
             }
             Event::JobEnding { end, error: Some(error) } => {
                 format!("{name} {} {}", end.as_str(), error.code)

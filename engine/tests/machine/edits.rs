@@ -35,10 +35,13 @@ impl Edit {
     /// `oracle` is as it was before the command.
     pub(crate) fn check(&self, oracle: &Oracle, answer: &Result<Vec<Recorded>, Rejection>) {
         let code = answer.as_ref().err().map(|refusal| refusal.code);
-        let Some(at) = (0..oracle.tasks.len()).find(|&at| name(at) == self.task) else {
+        let Some(at) = (0..oracle.tasks.len()).find(|&at| oracle.name(at) == self.task) else {
             return assert_eq!(code, Some("no_such_task"));
         };
-        if oracle.ending.is_some() && !oracle.is_at_end(at) {
+        if oracle.is_closed_to(oracle.part(at)) {
+            return assert_eq!(code, Some("compensated"));
+        }
+        if oracle.ending.is_some() && oracle.part(at) != oracle.turn() {
             return assert_eq!(code, Some("not_in_this_status"), "the work is over");
         }
         let (known, settled) = (&oracle.tasks[at], oracle.settled());

@@ -46,7 +46,10 @@ impl Oracle {
         }
         self.status = if self.started { JobStatus::Running } else { JobStatus::Pending };
         self.intent = None;
-        self.until = self.until.or(self.rest.take().map(|rest| self.time + rest));
+        // What is undone has no deadline.
+        if self.undoing.is_none() {
+            self.until = self.until.or(self.rest.take().map(|rest| self.time + rest));
+        }
         self.each_timeout(|until, rest, now| {
             *until = until.or(rest.take().map(|rest| now + rest));
         });

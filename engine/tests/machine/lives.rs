@@ -1,6 +1,6 @@
 //! What happens to a task, as the oracle takes it in: attempts, waits and results.
 
-use annals_engine::job::{Event, JobStatus, SkippedBy, TaskNumber, TaskStatus, Wait};
+use annals_engine::job::{Event, JobStatus, Part, SkippedBy, TaskNumber, TaskStatus, Wait};
 use annals_tasks_sdk::Timestamp;
 use annals_tasks_sdk::plan::{Decision, OnFailure, OnLost};
 
@@ -77,7 +77,11 @@ impl Oracle {
             Event::TaskCompleted { task, attempt, output, .. } => {
                 let at = index(*task);
                 assert_ne!(self.tasks[at].status, TaskStatus::Completed, "one success");
-                if self.is_copy(at) {
+                let copied = self.is_copy(at);
+                if self.part(at) == Part::Tasks && self.sketch(at).undo.is_some() && !copied {
+                    self.done.push(at);
+                }
+                if copied {
                     assert_eq!(*attempt, 0, "no attempt is copied");
                 } else if self.answered.take().is_some() {
                     assert!(matches!(self.tasks[at].waits, Some(Waits::Signal { .. })));
@@ -145,6 +149,7 @@ impl Oracle {
         assert!(self.could_start(at), "t{at} is not ready");
         let needs = self.needs(at);
         assert!(needs.iter().all(|&need| self.settled[need]), "order holds");
+        assert!(!self.undoes_now || self.is_quiet(), "one at a time is undone");
         let known = &mut self.tasks[at];
         assert!(!known.is_live(), "one attempt at a time");
         assert!(!known.wants_consent, "nobody has consented");

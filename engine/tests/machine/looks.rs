@@ -159,9 +159,22 @@ impl Oracle {
     }
 
     pub(crate) fn begins_to_end(&mut self, end: JobEnd) {
-        assert!(self.is_quiet() && self.ending.is_none() && self.has_finally());
+        assert!(self.is_quiet() && self.has_finally());
         assert!(!self.has_children(), "a child has not ended");
         self.is_held_no_more();
+        if self.ends_undone() {
+            self.may_end_undone(end);
+        } else {
+            assert!(self.ending.is_none());
+            assert!(!self.undoes_before(end), "what is to be undone has had no turn");
+            self.may_be_decided(end);
+        }
+        self.undoes_now = false;
+        self.decides_end(end);
+    }
+
+    /// Whether this end is the one that has come.
+    pub(crate) fn may_be_decided(&self, end: JobEnd) {
         let all_done = (0..self.tasks.len()).all(|at| self.is_at_end(at) || self.settled()[at]);
         match end {
             JobEnd::Completed => assert!(all_done && self.intent.is_none()),
@@ -171,6 +184,9 @@ impl Oracle {
                 assert!(self.intent.is_none() && !self.can_go_on() && !self.wants_operator());
             }
         }
+    }
+
+    pub(crate) fn decides_end(&mut self, end: JobEnd) {
         self.intent = Some(match end {
             JobEnd::Completed => Intent::Complete,
             JobEnd::Cancelled => Intent::Cancel,
@@ -190,6 +206,7 @@ impl Oracle {
             // Who stood in line for its key has nothing to end in order.
             let in_line = self.draft.exclusive && !self.begun && end != JobEnd::Completed;
             assert!(in_line || !self.has_finally(), "what is done at the end has had no turn");
+            assert!(!self.undoes_before(end), "what is to be undone has had no turn");
         }
     }
 
@@ -197,11 +214,12 @@ impl Oracle {
     pub(crate) fn fails_fast(&mut self) {
         let fails = |at: usize| {
             self.tasks[at].status == TaskStatus::Failed
-                && !self.is_at_end(at)
+                && self.part(at) == Part::Tasks
                 && self.sketch(at).on_failure == OnFailure::Fail
         };
-        let open = self.status == JobStatus::Running && self.intent.is_none();
-        if self.draft.fail_fast && open && (0..self.tasks.len()).any(fails) {
+        let open = self.status == JobStatus::Running && self.dispatches();
+        if self.draft.fail_fast && self.ending.is_none() && open && (0..self.tasks.len()).any(fails)
+        {
             (self.intent, self.until) = (Some(Intent::Fail), None);
             self.stop_all();
         }

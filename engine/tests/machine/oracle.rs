@@ -3,7 +3,9 @@
 //! It keeps no sets and counts nothing ahead of time; whether a task is settled or ready is found
 //! anew whenever it is asked. It shares no code with the machine.
 
-use annals_engine::job::{CancelMode, Event, Intent, JobStatus, Recorded, TaskNumber, TaskStatus};
+use annals_engine::job::{
+    CancelMode, Event, Intent, JobStatus, Part, Recorded, TaskNumber, TaskStatus,
+};
 use annals_tasks_sdk::Payload;
 use annals_tasks_sdk::plan::{JobEnd, OnFailure};
 
@@ -12,6 +14,7 @@ use crate::family::Holds;
 pub(crate) use crate::known::{Known, Life, NEW, Waits};
 use crate::plans::{Draft, Sketch};
 use crate::told::Kept;
+use crate::undone::Undoing;
 
 /// A job as its history tells.
 #[derive(Debug, Clone)]
@@ -30,6 +33,12 @@ pub(crate) struct Oracle {
     pub(crate) purged: bool,
     /// The end that is decided, while what is done at the end has its turn.
     pub(crate) ending: Option<JobEnd>,
+    /// Whether what the job has done has its turn to be undone.
+    pub(crate) undoes_now: bool,
+    /// What is known of that, once it has begun.
+    pub(crate) undoing: Option<Undoing>,
+    /// Tasks that have completed here and can be undone, in that order.
+    pub(crate) done: Vec<usize>,
     /// Whether nothing more of the run is to start.
     pub(crate) cut: bool,
     /// Whether anything of the run has begun.
@@ -73,6 +82,9 @@ impl Oracle {
             holds: Holds::default(),
             purged: false,
             ending,
+            undoes_now: false,
+            undoing: None,
+            done: Vec::new(),
             cut,
             begun,
             until,
@@ -100,7 +112,7 @@ impl Oracle {
         let before = self.order.iter().take_while(|&&other| other != at);
         let present = |&&other: &&usize| {
             let removed = self.tasks[other].status == TaskStatus::Removed;
-            !removed && self.is_at_end(other) == self.is_at_end(at)
+            !removed && self.part(other) == self.part(at)
         };
         before.filter(present).last().into_iter().copied().collect()
     }
@@ -125,6 +137,7 @@ impl Oracle {
         let mut settled: Vec<bool> = (0..self.tasks.len())
             .map(|at| match self.tasks[at].status {
                 TaskStatus::Completed => true,
+                TaskStatus::Failed if self.is_undo(at) => self.settles_now(at),
                 TaskStatus::Failed => {
                     self.is_at_end(at) || self.sketch(at).on_failure == OnFailure::Continue
                 }
@@ -135,7 +148,7 @@ impl Oracle {
             let next = (0..self.tasks.len()).find(|&at| {
                 !settled[at]
                     && self.is_passed_over(at)
-                    && (!self.is_at_end(at) || self.ending.is_some())
+                    && self.settles_now(at)
                     && self.needs(at).iter().all(|&need| settled[need])
             });
             match next {
@@ -147,13 +160,17 @@ impl Oracle {
 
     pub(crate) fn is_ready(&self, at: usize, settled: &[bool]) -> bool {
         matches!(self.tasks[at].status, TaskStatus::Pending | TaskStatus::Interrupted)
-            && self.is_at_end(at) == self.ending.is_some()
+            && self.part(at) == self.turn()
             && self.needs(at).iter().all(|&need| settled[need])
     }
 
     pub(crate) fn dispatches(&self) -> bool {
-        let goes_on = if self.ending.is_some() { !self.cut } else { self.intent.is_none() };
+        let goes_on = if self.ending.is_some() { !self.cut } else { self.is_unbroken() };
         self.status == JobStatus::Running && goes_on
+    }
+
+    fn is_unbroken(&self) -> bool {
+        self.intent.is_none() && self.undoing.is_none()
     }
 
     /// Whether the deadline has passed, and nobody has noticed.
@@ -217,11 +234,12 @@ impl Oracle {
         let settled = self.settled();
         self.settled.resize(settled.len(), false);
         for (at, (&before, &now)) in self.settled.iter().zip(&settled).enumerate() {
-            let anew = reopened && self.is_at_end(at);
+            let not_undone = self.is_undo(at) && self.tasks[at].status == TaskStatus::Failed;
+            let anew = (reopened && self.is_at_end(at)) || (not_undone && self.status.is_ended());
             assert!(now || !before || anew, "task t{at} is no longer settled");
         }
         for (at, &settled) in settled.iter().enumerate() {
-            self.tasks[at].done_at_end = settled && self.is_at_end(at);
+            self.tasks[at].done_at_end = settled && self.part(at) != Part::Tasks;
         }
         self.settled = settled;
     }
@@ -250,7 +268,7 @@ impl Oracle {
                 assert!(held);
                 if self.status == JobStatus::Running {
                     let held = self.can_go_on() || self.wants_operator() || self.has_finally();
-                    assert!(held, "it has nothing to pause");
+                    assert!(held || self.undoes_before(JobEnd::Failed), "it has nothing to pause");
                 }
                 (self.status, self.intent) = (JobStatus::Paused, None);
                 self.holds.own |= !self.holds.parent;
@@ -269,6 +287,7 @@ impl Oracle {
                 self.is_held_no_more();
                 self.stop_all();
             }
+            Event::JobCompensating { end, tasks, .. } => self.begins_to_undo(*end, tasks),
             Event::JobEnding { end, .. } => self.begins_to_end(*end),
             Event::DeadlinePassed { error } => {
                 assert_eq!((self.status, self.is_ending()), (JobStatus::Running, false));
@@ -293,6 +312,20 @@ impl Oracle {
                 let mut work = (0..self.tasks.len()).filter(|&at| !self.is_at_end(at));
                 assert!(work.all(|at| self.settled[at]), "all is settled");
                 self.ended(JobStatus::Completed);
+            }
+            Event::JobFailed { error } if self.ends_undone() => {
+                self.may_end_undone(JobEnd::Failed);
+                assert!(self.cut || !self.has_finally(), "what is done at the end has had no turn");
+                let failed = &*error.code == "compensation_failed";
+                assert!(
+                    failed || self.undoing.is_some_and(|undoing| undoing.end == JobEnd::Failed)
+                );
+                self.ended(JobStatus::Failed);
+            }
+            Event::JobCancelled if self.ends_undone() => {
+                self.may_end_undone(JobEnd::Cancelled);
+                assert!(self.cut || !self.has_finally(), "what is done at the end has had no turn");
+                self.ended(JobStatus::Cancelled);
             }
             Event::JobFailed { error } if self.intent == Some(Intent::Fail) => {
                 self.may_end_so(JobEnd::Failed);
@@ -355,6 +388,9 @@ impl Oracle {
         assert!(self.holds.own, "nobody has paused it");
         self.holds.own = false;
         self.goes_on();
+        if self.undoing.is_some() {
+            return;
+        }
         for (task, sketch) in self.tasks.iter_mut().zip(&self.draft.tasks) {
             (task.losses, task.wants_consent) = (0, false);
             if task.status == TaskStatus::Failed && sketch.on_failure == OnFailure::Pause {
@@ -368,10 +404,13 @@ impl Oracle {
         self.status = if held { JobStatus::Paused } else { JobStatus::Running };
         (self.started, self.begun) = (true, false);
         (self.holds.own, self.holds.parent) = (held, false);
-        let limit = self.draft.deadline;
+        let limit = self.draft.deadline.filter(|_| self.undoing.is_none());
         self.until = limit.filter(|_| !held).map(|limit| self.time + limit);
         self.rest = limit.filter(|_| held);
         self.renews_finally();
+        if self.undoing.is_some() {
+            return self.reopened_to_undo();
+        }
         for at in 0..self.tasks.len() {
             let settled = self.settled[at] && !self.is_at_end(at);
             let task = &mut self.tasks[at];
@@ -389,6 +428,7 @@ impl Oracle {
         assert!(self.is_quiet(), "an attempt is alive");
         assert!(!self.has_children(), "a child has not ended");
         self.is_held_no_more();
+        self.ends_undoing();
         (self.status, self.intent, self.until, self.rest) = (status, None, None, None);
         (self.ending, self.cut) = (None, false);
         self.interrupts_what_waits();

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use annals_engine::job::Place;
-use annals_tasks_sdk::plan::{Backoff, OnFailure, OnLost, Plan, Policy, PolicyFields, Retry};
+use annals_tasks_sdk::plan::{
+    Backoff, Compensation, JobEnd, OnFailure, OnLost, Plan, Policy, PolicyFields, Retry,
+};
 use annals_tasks_sdk::plan::{Limits, Reference, Start, TaskPatch, TaskSpec, references};
 use annals_tasks_sdk::{KindName, Payload, TaskId, Timestamp};
 use fastrand::Rng;
@@ -26,6 +28,10 @@ pub(crate) struct Sketch {
     pub(crate) looks: Option<Looks>,
     /// Whether it is done at the end of each run.
     pub(crate) at_end: bool,
+    /// In how many attempts it is undone, where it can be.
+    pub(crate) undo: Option<u32>,
+    /// The task that it undoes.
+    pub(crate) undoes: Option<usize>,
 }
 
 /// What a task does that never runs.
@@ -47,6 +53,8 @@ pub(crate) struct Draft {
     /// Of a run, in milliseconds.
     pub(crate) deadline: Option<i64>,
     pub(crate) fail_fast: bool,
+    /// The ends before which what was done is undone.
+    pub(crate) compensate_on: Vec<JobEnd>,
     /// Whether it has a key that others share.
     pub(crate) exclusive: bool,
     /// Whether it is a child, and whether its tasks may have children.
@@ -95,6 +103,11 @@ pub(crate) fn draft(rng: &mut Rng) -> Draft {
     }
     let longest = [2_000, 20_000, 200_000][rng.usize(..3)];
     draft.start_at = (rng.u8(..8) == 0).then(|| rng.i64(-10..20_000));
+    draft.compensate_on = match rng.u8(..4) {
+        0 => vec![JobEnd::Failed],
+        1 | 2 => vec![JobEnd::Failed, JobEnd::Cancelled],
+        _ => vec![JobEnd::Cancelled],
+    };
     draft.deadline = (rng.u8(..3) == 0).then(|| rng.i64(1..longest));
     draft
 }
@@ -126,6 +139,8 @@ fn sketches(rng: &mut Rng) -> Vec<Sketch> {
             1 => Some(Sleeps::ForSignal),
             _ => None,
         },
+        undo: (at < work && rng.u8(..4) == 0).then(|| rng.u32(1..3)),
+        undoes: None,
     };
     (0..len).map(&mut sketch).collect()
 }
@@ -172,6 +187,7 @@ impl Draft {
             start_at,
             deadline,
             fail_fast: false,
+            compensate_on: Compensation::ENDS.into(),
             exclusive: false,
             linked: false,
             spawns: false,
@@ -190,6 +206,7 @@ impl Draft {
         };
         plan.output = self.output.map(|(from, default)| Payload::trusted(&taken(from, default)));
         plan.fail_fast = self.fail_fast;
+        plan.compensate_on = self.compensate_on.clone().into();
         for (at, sketch) in (0..).zip(&self.tasks) {
             let part = if sketch.at_end { &mut plan.finally } else { &mut plan.tasks };
             part.push(sketch.spec(at));
@@ -213,14 +230,42 @@ impl Sketch {
             on_failure: spec.policy.on_failure,
             on_lost: spec.policy.on_lost,
             max_attempts: spec.policy.retry.max_attempts,
-            sleeps: match spec.kind.as_str() {
-                "sleep" => Some(Sleeps::ForTime),
-                "wait" => Some(Sleeps::ForSignal),
-                _ => None,
-            },
+            sleeps: Self::of_kind(spec.kind.as_str()),
             looks: looks_of(spec),
             at_end,
+            undo: spec.compensate.as_ref().map(|undo| undo.policy.retry.max_attempts),
+            undoes: None,
         }
+    }
+
+    fn of_kind(kind: &str) -> Option<Sleeps> {
+        match kind {
+            "sleep" => Some(Sleeps::ForTime),
+            "wait" => Some(Sleeps::ForSignal),
+            _ => None,
+        }
+    }
+
+    /// A task that undoes another one.
+    pub(crate) fn of_undo(of: usize, max_attempts: u32) -> Self {
+        Self {
+            needs: Some(Vec::new()),
+            takes: Vec::new(),
+            on_failure: OnFailure::Fail,
+            on_lost: OnLost::Rerun,
+            max_attempts,
+            sleeps: None,
+            looks: None,
+            at_end: false,
+            undo: None,
+            undoes: Some(of),
+        }
+    }
+
+    /// The same as an edit leaves it.
+    pub(crate) fn of_undo_edited(of: usize, spec: &TaskSpec) -> Self {
+        let (on_lost, sleeps) = (spec.policy.on_lost, Self::of_kind(spec.kind.as_str()));
+        Self { on_lost, sleeps, ..Self::of_undo(of, spec.policy.retry.max_attempts) }
     }
 
     /// A task for a plan of so many tasks, which may well not fit.
@@ -245,7 +290,10 @@ impl Sketch {
             serde_json::from_str(self.spec(0).to_json().as_str()).unwrap();
         let some = fields.into_iter().filter(|(name, _)| !fixed.contains(&&**name) && rng.bool());
         let mut patch: serde_json::Map<_, _> = some.collect();
-        for left_out in ["needs", "input", "on_failure", "when"] {
+        for left_out in ["needs", "input", "on_failure", "when", "compensate"] {
+            if fixed.contains(&left_out) {
+                continue;
+            }
             if rng.u8(..4) == 0 {
                 patch.entry(left_out).or_insert(serde_json::Value::Null);
             }
@@ -270,12 +318,8 @@ impl Sketch {
             spec.input = Payload::trusted(&format!("[{}]", list.collect::<Vec<_>>().join(",")));
         }
         spec.when = self.looks.as_ref().map(|looks| Box::new(looks.condition()));
-        let backoff = Backoff {
-            initial: Duration::from_secs(5),
-            factor: 2.0,
-            max: Duration::from_secs(30),
-            jitter: 0.5,
-        };
+        let backoff = backoff();
+        spec.compensate = self.undo.map(|attempts| Box::new(compensation(at, attempts)));
         let never = vec!["exit_2".into(), "busy_2".into()];
         let retry = Retry { max_attempts: self.max_attempts, backoff, never, max_elapsed: None };
         let (on_failure, on_lost) = (self.on_failure, self.on_lost);
@@ -283,6 +327,21 @@ impl Sketch {
         spec.policy = Policy::new(fields);
         spec
     }
+}
+
+fn backoff() -> Backoff {
+    let (initial, max) = (Duration::from_secs(5), Duration::from_secs(30));
+    Backoff { initial, factor: 2.0, max, jitter: 0.5 }
+}
+
+/// What undoes the task at an index, and takes its output.
+fn compensation(at: usize, max_attempts: u32) -> Compensation {
+    let never = vec!["exit_2".into(), "busy_2".into()];
+    let retry = Retry { max_attempts, backoff: backoff(), never, max_elapsed: None };
+    let mut undo = Compensation::new(KindName::new("noop").unwrap());
+    undo.input = Payload::trusted(&taken(at, true));
+    undo.policy = Policy::new(PolicyFields { retry, ..PolicyFields::default() });
+    undo
 }
 
 /// A place in a plan of so many tasks, or one too many.

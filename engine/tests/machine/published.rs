@@ -22,7 +22,7 @@ const fn state(name: &'static str, plan: &'static str, history: &'static str) ->
 }
 
 /// The states of a job, of tasks `a`, `b` and `c` in a chain.
-const JOBS: [State; 22] = [
+const JOBS: [State; 25] = [
     state("pending", "@manual a b c", ""),
     state("pending, with a time at which it starts", "@at60 a b c", ""),
     state("running, an attempt is alive", "a b c", "start a"),
@@ -48,10 +48,25 @@ const JOBS: [State; 22] = [
         "@child a b c",
         "start a; wish interrupt; stopped a",
     ),
+    state(
+        "being cancelled: task `a~undo` undoes `a`",
+        "a~ b c",
+        "start a; done a; cancel; start a~undo",
+    ),
     state("completed", "a b c", "start a; done a; start b; done b; start c; done c"),
     state("failed", "a b c", "start a; fail a"),
     state("cancelled", "a b c", "start a; cancel; stopped a"),
     state("cancelled before its start", "@manual a b c", "cancel"),
+    state(
+        "failed: `a` could not be undone",
+        "a~ b c",
+        "start a; done a; cancel; start a~undo; fail a~undo",
+    ),
+    state(
+        "cancelled, `a` is undone",
+        "a~ b c",
+        "start a; done a; cancel; start a~undo; done a~undo",
+    ),
     state("purged", "a b c", "start a; fail a; purge"),
 ];
 
@@ -125,6 +140,36 @@ const AT_END: [State; 5] = [
     state("completed; the job has failed", "a @finally z", "start a; fail a; start z; done z"),
 ];
 
+/// The states of task `a~undo`, which undoes `a`.
+const UNDOING: [State; 5] = [
+    state("pending; another one is undone", "a~ b~ c", "start a; done a; start b; done b; cancel"),
+    state("running", "a~ b c", "start a; done a; cancel; start a~undo"),
+    state(
+        "waiting for its next try",
+        "a~3 b c",
+        "start a; done a; cancel; start a~undo; fail a~undo",
+    ),
+    state(
+        "failed; the job has failed",
+        "a~ b c",
+        "start a; done a; cancel; start a~undo; fail a~undo",
+    ),
+    state(
+        "completed; the job is cancelled",
+        "a~ b c",
+        "start a; done a; cancel; start a~undo; done a~undo",
+    ),
+];
+
+const UNDOING_COMMANDS: [(&str, &str); 6] = [
+    ("skip", "skip a~undo"),
+    ("remove", "remove a~undo"),
+    ("edit its title", r#"edit a~undo {"title":"U"}"#),
+    ("move to the end", "move a~undo last"),
+    ("retry", "retry a~undo"),
+    ("insert a task behind it", "insert z after a~undo"),
+];
+
 const AT_END_COMMANDS: [(&str, &str); 4] = [
     ("skip", "skip z"),
     ("remove", "remove z"),
@@ -143,7 +188,8 @@ its reason are the `code` of the problem over HTTP. Events of attempts that are 
 follow when these are really over.
 
 A job is *ending* while it is being cancelled or is failing and attempts of it are stopped, and \
-while the tasks of `finally` run: of these, and of nothing else, tasks can be skipped then.
+while what it did is undone and the tasks of `finally` run: of these, and of nothing else, tasks \
+can be skipped then.
 
 Every command takes `reason`, `expected_seq` (refused with `stale` where the job has moved on) and \
 `dry_run` (answers with the events and the job behind them, and appends nothing), and keeps who \
@@ -247,11 +293,12 @@ const FORKS: &str = "\
 A fork is a new job that goes on from what another one has done; that one stays as it is, whatever \
 its state, and the new one needs nothing of it any more. From a task: that task, all that need it \
 or take its output, and all that is not settled runs anew. From an event: all that was not settled \
-when it was the last. What stays is copied, each task in an event of its own; of attempts, \
-checkpoints, steps and back-offs nothing is. Nor are files: a fork has a work folder of its own, \
-so let a task whose result is a file that others read run anew. Edits (insert, move, edit, \
-remove, skip) are applied before the fork starts, all or none; it starts when its plan says so. \
-These are the events that a fork of each job from its task `b` begins with.
+when it was the last. What is undone there, or about to be, runs anew with all that needs it; what \
+is copied is undone by the origin alone. What stays is copied, each task in an event of its own; \
+of attempts, checkpoints, steps and back-offs nothing is. Nor are files: a fork has a work folder \
+of its own, so let a task whose result is a file that others read run anew. Edits (insert, move, \
+edit, remove, skip) are applied before the fork starts, all or none; it starts when its plan says \
+so. These are the events that a fork of each job from its task `b` begins with.
 
 | job | the fork begins with | its tasks then |
 | --- | --- | --- |
@@ -288,6 +335,12 @@ fn the_page_of_commands_is_that_of_the_machine() {
          `c`. Before its turn it is like any pending task.\n\n",
     );
     tables(&mut text, &AT_END, &AT_END_COMMANDS, "task");
+    text.push_str(
+        "## Commands to a task that undoes another one\n\nThe task is `a~undo`, of a job that is \
+         cancelled when `a` is completed. Commands to `a`, to `b` and to `c` are refused then, as \
+         `compensated`.\n\n",
+    );
+    tables(&mut text, &UNDOING, &UNDOING_COMMANDS, "task");
     text.push_str(FORKS);
     forks(&mut text);
     let text = format!("{}\n", text.trim_end());

@@ -12,7 +12,7 @@ use annals_tasks_sdk::plan::{JobEnd, OnFailure, OnLost};
 use crate::dsl::id;
 use crate::looks::Looks;
 use crate::oracle::{Known, Waits};
-use crate::plans::{Draft, Sketch, Sleeps, name};
+use crate::plans::{Draft, Sketch, Sleeps};
 use crate::small::{PLAIN, asked, drafts, ends, reported};
 use crate::walk::{Walk, setting};
 
@@ -52,6 +52,11 @@ fn with_end() -> Draft {
         ..PLAIN
     };
     Draft { manual: true, fail_fast: true, ..Draft::of(vec![PLAIN, last]) }
+}
+
+/// One task that may complete although the job is being cancelled, and is undone then.
+fn undone() -> Draft {
+    Draft { manual: true, ..Draft::of(vec![Sketch { undo: Some(2), ..PLAIN }]) }
 }
 
 /// One task that waits for its next try under a deadline.
@@ -141,7 +146,7 @@ fn shape(walk: &Walk) -> String {
     };
     let tasks: Vec<String> = oracle.tasks.iter().map(of).collect();
     let (status, intent, started) = (oracle.status, oracle.intent, oracle.started);
-    let end = (oracle.ending, oracle.cut);
+    let end = (oracle.ending, oracle.cut, oracle.undoes_now, oracle.undoing, &oracle.done);
     let order = &oracle.order;
     // A removed task keeps what it needed, wherever others stand then.
     let needs: Vec<_> = (0..oracle.tasks.len()).map(|at| oracle.needs(at)).collect();
@@ -170,11 +175,11 @@ fn inputs(walk: &Walk) -> Vec<(Input, bool)> {
     let tasks = walk.oracle.tasks.len();
     // Edits that add nothing to a plan: with the others there would be no end.
     let edits = (0..tasks).flat_map(|at| {
-        let task = || id(&name(at));
+        let task = || id(&walk.oracle.name(at));
         let moved = Command::Move { task: task(), place: Place::Last };
         [Command::Retry { task: task() }, moved].map(Input::from)
     });
-    let fresh = asked(tasks).into_iter().chain(edits).chain(reported(walk));
+    let fresh = asked(&walk.oracle).into_iter().chain(edits).chain(reported(walk));
     // One signal that is kept is as good as many.
     let told = is_told(walk) && walk.oracle.kept.is_empty();
     let fresh = fresh.filter(|input| match input {
@@ -204,7 +209,9 @@ fn every_state_has_a_way_out_and_answers_as_the_table_says() {
     let drafts = match setting("ANNALS_REACH_TASKS") {
         Some(3) => drafts_of_three().to_vec(),
         Some(_) => [&drafts()[..], &told()].concat(),
-        None => [&drafts()[..1], &[lone(), with_end(), in_a_family()], &told()[..1]].concat(),
+        None => {
+            [&drafts()[..1], &[lone(), with_end(), in_a_family(), undone()], &told()[..1]].concat()
+        }
     };
     for draft in drafts {
         let Reached { states, answers } = reach(draft);

@@ -4,12 +4,13 @@ use annals_engine::job::{
     CancelMode, Command, Effect, Input, LogSize, LossRule, Outcome, PauseMode, Report, TaskNumber,
     Wait,
 };
-use annals_tasks_sdk::plan::{OnFailure, OnLost};
+use annals_tasks_sdk::plan::{JobEnd, OnFailure, OnLost};
 use annals_tasks_sdk::{Done, Payload, TaskError, Timestamp};
 
 use crate::dsl::id;
 use crate::kin::{self, child_of};
-use crate::plans::{Draft, Sketch, Sleeps, name};
+use crate::oracle::Oracle;
+use crate::plans::{Draft, Sketch, Sleeps};
 use crate::told::signal;
 use crate::walk::{Walk, setting};
 
@@ -25,11 +26,14 @@ pub(crate) const PLAIN: Sketch = Sketch {
     sleeps: None,
     looks: None,
     at_end: false,
+    undo: None,
+    undoes: None,
 };
 
 /// Two tasks in a chain, with the output taken and retries; two beside each other that pause; a
-/// failure that is tolerated; two that wait for a time under a deadline; two in a family.
-pub(crate) fn drafts() -> [Draft; 5] {
+/// failure that is tolerated; two that wait for a time under a deadline; two in a family; one that
+/// is undone.
+pub(crate) fn drafts() -> [Draft; 6] {
     let taker = Sketch { takes: vec![(0, false)], ..PLAIN };
     let retried = Sketch { max_attempts: 2, ..PLAIN };
     let pausing = Sketch { on_failure: OnFailure::Pause, on_lost: OnLost::Pause, ..PLAIN };
@@ -37,6 +41,8 @@ pub(crate) fn drafts() -> [Draft; 5] {
     let sleeper = Sketch { sleeps: Some(Sleeps::ForTime), needs: Some(Vec::new()), ..PLAIN };
     let again = Sketch { max_attempts: 2, needs: Some(Vec::new()), on_lost: OnLost::Fail, ..PLAIN };
     let tolerant = Sketch { on_failure: OnFailure::Continue, ..PLAIN };
+    let undone = Sketch { undo: Some(2), ..PLAIN };
+    let compensate_on = vec![JobEnd::Failed, JobEnd::Cancelled];
     [
         Draft::of(vec![retried, taker]),
         Draft::of(vec![pausing, beside]),
@@ -45,11 +51,14 @@ pub(crate) fn drafts() -> [Draft; 5] {
         Draft { deadline: Some(6_000), ..Draft::of(vec![sleeper, again]) },
         // Two that may have children, of a job that is one.
         Draft { linked: true, spawns: true, ..Draft::of(vec![PLAIN, PLAIN]) },
+        // What the first has done is undone when the second fails, or the job is cancelled.
+        Draft { compensate_on, ..Draft::of(vec![undone, PLAIN]) },
     ]
 }
 
 /// Every command, for each task where it is of one, and what may happen at any time.
-pub(crate) fn asked(tasks: usize) -> Vec<Input> {
+pub(crate) fn asked(oracle: &Oracle) -> Vec<Input> {
+    let name = |at: usize| oracle.name(at);
     let skip = |task: Option<usize>| Command::Skip {
         task: task.map(|at| id(&name(at))),
         output: None,
@@ -69,7 +78,7 @@ pub(crate) fn asked(tasks: usize) -> Vec<Input> {
         skip(None),
         Command::Skip { task: Some(id(&name(0))), output: Some(Payload::NULL), cascade: false },
     ];
-    let of_tasks = (0..tasks).flat_map(|at| [skip(Some(at)), remove(at)]);
+    let of_tasks = (0..oracle.tasks.len()).flat_map(|at| [skip(Some(at)), remove(at)]);
     let reports = [Report::Recover, Report::Tick];
     let commands = commands.into_iter().chain(of_tasks).map(Input::from);
     commands.chain(reports.map(Input::from)).collect()
@@ -130,12 +139,11 @@ impl Drop for Path {
 }
 
 fn explore(walk: &Walk, depth: usize, path: &mut Path) -> u64 {
-    let tasks = walk.oracle.tasks.len();
-    let len = asked(tasks).len() + reported(walk).len();
+    let len = asked(&walk.oracle).len() + reported(walk).len();
     let mut states = 0;
     for at in 0..len {
         // Inputs cannot be copied, so each is made anew.
-        let mut inputs = asked(tasks);
+        let mut inputs = asked(&walk.oracle);
         inputs.extend(reported(walk));
         let input = inputs.swap_remove(at);
         path.0.push(format!("{input:?}"));

@@ -31,7 +31,7 @@ impl Oracle {
     fn takes_signals(&self) -> bool {
         match self.status {
             _ if self.purged => false,
-            _ if self.is_ending() => self.has_finally(),
+            _ if self.is_ending() => self.has_finally() || (self.undoes_now && !self.cut),
             JobStatus::Completed | JobStatus::Cancelled => false,
             _ => true,
         }

@@ -35,7 +35,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use annals_engine::job::{
     Command, Context, Event, ForkFrom, Input, Job, JobStatus, LossRule, Origin, Parent, Recorded,
-    Rejection, StepError, Submitted, TaskNumber, begin, step, submit,
+    Rejection, StepError, Submitted, TaskNumber, Undoing, begin, step, submit,
 };
 use annals_tasks_sdk::plan::Limits;
 use annals_tasks_sdk::{JobId, Timestamp};
@@ -48,7 +48,7 @@ use crate::dsl::{id, replay};
 use crate::edits::Edit;
 use crate::forks;
 use crate::oracle::Oracle;
-use crate::plans::{Draft, draft, name};
+use crate::plans::{Draft, draft};
 use crate::purged;
 use crate::table::{Cell, Column, TABLE, cell, row};
 use crate::wanted::Change;
@@ -65,6 +65,7 @@ const WORDS: &[&str] = &[
     "CancelRequested",
     "DeadlinePassed",
     "JobEnding",
+    "JobCompensating",
     "SkipRequested",
     "JobReopened",
     "JobCompleted",
@@ -118,6 +119,8 @@ const WORDS: &[&str] = &[
     "other_part",
     "bad_condition",
     "nothing_to_retry",
+    "compensated",
+    "compensation_failed",
 ];
 
 /// One job and all that watches it.
@@ -263,7 +266,7 @@ impl Walk {
             let from = ForkFrom::Seq(self.live.seq());
             forks::made(&self.live, &from, Vec::new()).map(|(_, history)| history)
         } else if let Some(at) = task {
-            forks::check(&self.live, &ForkFrom::Task(id(&name(at))))
+            forks::check(&self.live, &ForkFrom::Task(id(&self.oracle.name(at))))
         } else {
             let seq = self.rng.usize(..self.history.len()) + 1;
             let then = replay(&self.history[..seq]);
@@ -290,9 +293,12 @@ impl Walk {
         let finishes = self.live.ending().is_some() && !self.live.is_cut_short();
         // A job that its parent alone holds has a row of its own.
         let alone = self.live.is_held_by_parent() && !self.live.is_held_by_own();
+        let is_undone = self.live.undoing().is_some_and(Undoing::is_done);
         let cell = command.map(|command| match command {
             Command::Pause { .. } if alone => Cell::Acts,
             Command::Resume if alone => Cell::Free,
+            // It is refused by what was done before.
+            Command::Execute { .. } if is_undone => Cell::Free,
             _ => cell(command, column, finishes),
         });
         let resumes = alone && matches!(command, Some(Command::Resume));
@@ -372,7 +378,7 @@ impl Walk {
         match answer {
             Ok(events) => events.iter().for_each(|event| {
                 count(event.event.type_name());
-                if let Event::TaskFailed { error, .. } = &event.event {
+                if let Event::TaskFailed { error, .. } | Event::JobFailed { error } = &event.event {
                     count(&error.code);
                 }
             }),
@@ -407,6 +413,7 @@ fn changes_needs(event: &Event) -> bool {
             | Event::TaskInserted { .. }
             | Event::TaskMoved { .. }
             | Event::TaskEdited { .. }
+            | Event::JobCompensating { .. }
     )
 }
 

@@ -5,9 +5,10 @@ use annals_engine::job::{
 };
 use annals_tasks_sdk::plan::TaskSpec;
 
+use crate::dsl::id;
 use crate::looks::Looks;
 use crate::oracle::Oracle;
-use crate::plans::{Sketch, name};
+use crate::plans::Sketch;
 
 /// A change of the plan that is asked for, as far as it decides whether it must be accepted.
 #[derive(Debug)]
@@ -28,6 +29,11 @@ impl Change {
             Command::Move { task, place } => Some(Self::Move(task.to_string(), place.clone())),
             Command::Edit { task, patch, .. } => {
                 let at = oracle.find(task.as_str())?;
+                if oracle.is_undo(at) {
+                    let spec =
+                        TaskSpec::new(id("t"), annals_tasks_sdk::KindName::new("noop").unwrap());
+                    return Some(Self::Edit(task.to_string(), Box::new(spec)));
+                }
                 let spec = oracle.draft.tasks[at].spec(at);
                 Some(Self::Edit(task.to_string(), Box::new(patch.apply(&spec).ok()?)))
             }
@@ -38,7 +44,12 @@ impl Change {
     pub(crate) fn check(&self, oracle: &Oracle, answer: &Result<Vec<Recorded>, Rejection>) {
         let code = answer.as_ref().err().map(|refusal| refusal.code);
         // What was accepted was looked at when its event was taken in.
-        let Some(code) = code else { return };
+        let closed = self.part(oracle).is_some_and(|part| oracle.is_closed_to(part));
+        let Some(code) = code else { return assert!(!closed, "{self:?}: its work is over") };
+        if code == "compensated" || closed {
+            let codes = ["compensated", "no_such_task", "task_exists"];
+            return assert!(closed && codes.contains(&code), "{code}");
+        }
         let Some(event) = self.event(oracle) else {
             let codes = ["no_such_task", "task_exists", "task_is_settled", "task_is_live"];
             assert!(
@@ -54,12 +65,26 @@ impl Change {
         assert!(fault.is_some(), "nothing speaks against {self:?}, but: {code}: {why:?}");
     }
 
+    /// The part of the plan that it is about.
+    fn part(&self, oracle: &Oracle) -> Option<Part> {
+        match self {
+            Self::Insert(spec, place, _) => {
+                let again = oracle.find(spec.id.as_str()).is_some();
+                (!again).then(|| oracle.part_at(place))
+            }
+            Self::Move(name, _) | Self::Edit(name, _) => {
+                oracle.find(name).map(|at| oracle.part(at))
+            }
+        }
+    }
+
     /// What it would make happen; none where it names what is not there or may not be changed.
     fn event(&self, oracle: &Oracle) -> Option<Event> {
         let number = |at: usize| TaskNumber(u32::try_from(at).unwrap() + 1);
         match self {
             Self::Insert(spec, place, needed_by) => {
-                if oracle.find(spec.id.as_str()).is_some() || !oracle.knows(spec) {
+                let known = oracle.find(spec.id.as_str()).is_some() || !oracle.knows(spec);
+                if known || oracle.part_at(place) == Part::Undo {
                     return None;
                 }
                 let needed_by = needed_by.iter().map(|name| {
@@ -69,7 +94,7 @@ impl Change {
                 Some(Event::TaskInserted {
                     task: number(oracle.tasks.len()),
                     spec: spec.clone(),
-                    part: if oracle.place_is_at_end(place) { Part::Finally } else { Part::Tasks },
+                    part: oracle.part_at(place),
                     after: oracle.behind(place, None).ok()?.map(number),
                     needed_by: needed_by.collect::<Option<_>>()?,
                 })
@@ -77,14 +102,16 @@ impl Change {
             Self::Move(name, place) => {
                 let at = oracle.may_change(name)?;
                 let beside = !matches!(place, Place::First | Place::Last);
-                if beside && oracle.place_is_at_end(place) != oracle.is_at_end(at) {
+                let apart = beside && oracle.part_at(place) != oracle.part(at);
+                if apart || oracle.is_undo(at) {
                     return None;
                 }
                 let after = oracle.behind(place, Some(at)).ok()?.map(number);
                 Some(Event::TaskMoved { task: number(at), after })
             }
             Self::Edit(name, spec) => {
-                let at = oracle.may_change(name).filter(|_| oracle.knows(spec))?;
+                let fits = |at: &usize| !oracle.is_undo(*at) && oracle.knows(spec);
+                let at = oracle.may_change(name).filter(fits)?;
                 Some(Event::TaskEdited { task: number(at), spec: spec.clone(), reset: false })
             }
         }
@@ -93,7 +120,7 @@ impl Change {
 
 impl Oracle {
     pub(crate) fn find(&self, wanted: &str) -> Option<usize> {
-        (0..self.tasks.len()).find(|&at| name(at) == wanted)
+        (0..self.tasks.len()).find(|&at| self.name(at) == wanted)
     }
 
     fn may_change(&self, name: &str) -> Option<usize> {
@@ -112,12 +139,12 @@ impl Oracle {
         named.all(|at| at < self.tasks.len() || at == own)
     }
 
-    /// Whether a place is among what is done at the end.
-    fn place_is_at_end(&self, place: &Place) -> bool {
+    /// The part that a place is in.
+    fn part_at(&self, place: &Place) -> Part {
         match place {
-            Place::First | Place::Last => false,
+            Place::First | Place::Last => Part::Tasks,
             Place::After(name) | Place::Before(name) => {
-                self.find(name.as_str()).is_some_and(|at| self.is_at_end(at))
+                self.find(name.as_str()).map_or(Part::Tasks, |at| self.part(at))
             }
         }
     }
@@ -127,7 +154,7 @@ impl Oracle {
         let order: Vec<usize> = self.order.iter().copied().filter(|&at| Some(at) != but).collect();
         let at_end = but.is_some_and(|at| self.is_at_end(at));
         let last = |most: bool| {
-            let is_of = |&&at: &&usize| self.is_at_end(at) <= most;
+            let is_of = |&&at: &&usize| (self.part(at) != Part::Tasks) <= most;
             order.iter().take_while(is_of).last().copied()
         };
         let find = |name: &str| self.find(name).filter(|&at| Some(at) != but).ok_or(Nobody);

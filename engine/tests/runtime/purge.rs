@@ -331,12 +331,12 @@ async fn its_files_are_removed_now_or_by_the_next_start_or_by_another_purge() {
         // What is known to be gone is not looked for again.
         until_viewed(&engine).await;
         let left = || engine.reader().open_rows().unwrap().iter().any(|row| row.job == id);
-        within(async {
+        within(Box::pin(async {
             while left() {
                 until_viewed(&engine).await;
                 submit(&engine, plan(CHAIN)).await.ended().await.unwrap();
             }
-        })
+        }))
         .await;
 
         let job = submit(&engine, plan(CHAIN)).await;

@@ -276,8 +276,10 @@ impl Heard {
         let start = witness.jobs[&job].start_of(call.attempt);
         let known = &witness.jobs[&job].job;
         let part = known.task(TaskNumber(call.attempt.1)).map(Task::part);
-        // What is done at the end is done after a cancel, too, unless that cuts it short.
-        let stops = if part == Some(Part::Finally) { &self.cut } else { &self.stopped };
+        // What is undone, and done at the end, is so after a cancel, too, unless that cuts it
+        // short.
+        let comes_last = matches!(part, Some(Part::Undo | Part::Finally));
+        let stops = if comes_last { &self.cut } else { &self.stopped };
         let stopped = stops.get(&job).copied();
         assert!(start > stopped, "{:?} begins after its cancel was acknowledged", call.attempt);
         assert!(!call.told_to_stop, "{:?} begins after it was told to stop", call.attempt);

@@ -37,6 +37,9 @@ pub(crate) fn make(rng: &mut Rng, before: &[Made], late: u8) -> Made {
     draft.exclusive = plan.exclusive.is_some();
     let all = plan.tasks.iter_mut().chain(&mut plan.finally);
     for (spec, sketch) in all.zip(&mut draft.tasks) {
+        if let Some(undo) = &mut spec.compensate {
+            undo.kind = KindName::new(KIND).expect("a valid name");
+        }
         if !before.is_empty() && rng.u8(..8) == 0 {
             has_child(spec, sketch, &before[rng.usize(..before.len())]);
             continue;

@@ -26,6 +26,12 @@ fn retries(task: &Task) -> i64 {
     if fits { 0 } else { i64::from(policy.retry.max_attempts) * BACKOFF_MAX }
 }
 
+/// What it may take to undo what a job has done, or will have.
+fn undoing(job: &Job) -> i64 {
+    let undone = job.tasks().filter(|(_, task)| task.spec.compensate.is_some());
+    i64::try_from(undone.count()).expect("few") * (LIVE_MAX + BACKOFF_MAX)
+}
+
 /// A job in a line.
 pub(crate) fn brief(job: &Job) -> String {
     let task = |task: &Task| format!("{} {:?}", task.spec.id, task.status());
@@ -65,9 +71,12 @@ impl World {
     /// What a job whose deadline passes then may take until nothing of it is alive.
     fn deadline_of(&self, job: &Job, at: Timestamp) -> i64 {
         let alive = i64::try_from(job.live().count()).expect("few");
-        let finally = job.tasks().filter(|(_, task)| task.part() == Part::Finally);
+        let finally = job.tasks().filter(|(_, task)| task.part() != Part::Tasks);
         let finally = finally.map(|(_, task)| LIVE_MAX + self.rest_of_task(task)).sum::<i64>();
-        self.clock.until(at.max(job.time())).max(0) + (alive + 1) * LIVE_MAX + finally
+        self.clock.until(at.max(job.time())).max(0)
+            + (alive + 1) * LIVE_MAX
+            + finally
+            + undoing(job)
     }
 
     fn rest_of_task(&self, task: &Task) -> i64 {
@@ -94,6 +103,6 @@ impl World {
             .map(|(_, task)| self.rest_of_task(task))
             .sum();
         // Where the clock was set back, the job goes by its own time, which never is.
-        rest + self.clock.until(job.time()).max(0)
+        rest + undoing(job) + self.clock.until(job.time()).max(0)
     }
 }

@@ -93,5 +93,8 @@ mod told;
 mod trace;
 #[path = "../disk/tree.rs"]
 mod tree;
+#[expect(dead_code, reason = "the machine's walks use it all")]
+#[path = "../machine/undone.rs"]
+mod undone;
 mod witness;
 mod world;

@@ -193,6 +193,9 @@ fn insert(at: usize, rng: &mut Rng) -> Command {
     let sketch = Sketch { sleeps: None, ..Sketch::any(rng, at) };
     let mut spec = sketch.spec(at);
     spec.kind = KindName::new(KIND).expect("a name");
+    if let Some(undo) = &mut spec.compensate {
+        undo.kind = spec.kind.clone();
+    }
     let needed_by = if rng.u8(..3) == 0 { vec![id(&name(rng.usize(..at)))] } else { Vec::new() };
     Command::Insert { task: Box::new(spec), place: place(rng, at), needed_by }
 }
@@ -202,7 +205,7 @@ fn edit(at: usize, rng: &mut Rng) -> Command {
     let sketch = Sketch { sleeps: None, ..Sketch::any(rng, at + 1) };
     Command::Edit {
         task: id(&name(at)),
-        patch: sketch.patch(rng, &["id", "kind"]),
+        patch: sketch.patch(rng, &["id", "kind", "compensate"]),
         reset: rng.bool(),
     }
 }

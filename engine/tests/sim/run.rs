@@ -55,6 +55,7 @@ const WORDS: &[&str] = &[
     "JobFailed",
     "JobForked",
     "JobEnding",
+    "JobCompensating",
     "JobPaused",
     "JobPurged",
     "JobReopened",

@@ -7,7 +7,9 @@ use super::input::{Node, Source, Template};
 use super::when::When;
 use super::{Payload, PayloadError};
 use crate::plan::fault::Faults;
-use crate::plan::{ForEach, Plan, Policy, PolicyFields, TaskSpec, references};
+use crate::plan::{
+    Compensation, ForEach, JobEnd, Plan, Policy, PolicyFields, TaskSpec, references,
+};
 use crate::{KindName, TaskId};
 
 /// What was said so far.
@@ -16,6 +18,7 @@ pub(super) struct Draft {
     pub(super) tasks: Vec<Said>,
     pub(super) deadline: Option<Duration>,
     pub(super) fail_fast: bool,
+    pub(super) compensate_on: Option<Box<[JobEnd]>>,
     values: Vec<Result<Payload, PayloadError>>,
 }
 
@@ -31,6 +34,15 @@ pub(super) struct Said {
     pub(super) at_once: bool,
     pub(super) when: Option<When>,
     pub(super) part: Part,
+    pub(super) undo: Option<UndoSaid>,
+    pub(super) policy: PolicyFields,
+}
+
+/// What was said about how a task is undone.
+pub(super) struct UndoSaid {
+    pub(super) kind: &'static str,
+    pub(super) title: Option<Box<str>>,
+    pub(super) input: Template,
     pub(super) policy: PolicyFields,
 }
 
@@ -54,6 +66,7 @@ impl Draft {
             at_once: false,
             when: None,
             part,
+            undo: None,
             policy: PolicyFields::default(),
         });
         self.tasks.len() - 1
@@ -76,6 +89,9 @@ impl Draft {
         plan.input = input;
         plan.deadline = self.deadline;
         plan.fail_fast = self.fail_fast;
+        if let Some(ends) = &self.compensate_on {
+            plan.compensate_on.clone_from(ends);
+        }
         self.ids_differ(faults);
         for (index, said) in self.tasks.iter().enumerate() {
             let pointer = self.place(index);
@@ -86,12 +102,15 @@ impl Draft {
             let when = said.when.as_ref().map(|when| when.condition(|task| self.id(task)));
             let when = when.transpose().map_err(|error| fail("when", error));
             let for_each = self.for_each(said).map_err(|(field, error)| fail(field, error));
+            let undo = said.undo.as_ref().map(|undo| self.compensation(undo)).transpose();
+            let undo = undo.map_err(|detail| fail("compensate", detail));
             let (Ok(id), Ok(kind), Ok(input), Ok(when)) = (id, kind, input, when) else { continue };
-            let Ok(for_each) = for_each else { continue };
+            let (Ok(for_each), Ok(undo)) = (for_each, undo) else { continue };
             let (needs, when) = (self.needs(said), when.map(Box::new));
             let (title, policy) = (said.title.clone(), Policy::new(said.policy.clone()));
-            let spec =
-                TaskSpec { title, input, needs, when, for_each, policy, ..TaskSpec::new(id, kind) };
+            let spec = TaskSpec::new(id, kind);
+            let spec = TaskSpec { title, input, needs, when, for_each, policy, ..spec };
+            let spec = TaskSpec { compensate: undo.map(Box::new), ..spec };
             match said.part {
                 Part::Tasks => plan.tasks.push(spec),
                 Part::Finally => plan.finally.push(spec),
@@ -102,6 +121,13 @@ impl Draft {
             Err(detail) => faults.add("/output", detail),
         }
         plan
+    }
+
+    fn compensation(&self, said: &UndoSaid) -> Result<Compensation, String> {
+        let UndoSaid { kind, title, input, policy } = said;
+        let kind = KindName::new(kind).map_err(|error| error.to_string())?;
+        let (title, policy) = (title.clone(), Policy::new(policy.clone()));
+        Ok(Compensation { title, input: self.write(input)?, policy, ..Compensation::new(kind) })
     }
 
     /// Where a task stands in the plan.

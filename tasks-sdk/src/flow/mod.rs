@@ -60,6 +60,7 @@ mod build;
 mod each;
 mod input;
 mod step;
+mod undo;
 mod when;
 mod workflow;
 
@@ -76,6 +77,7 @@ use input::{Node, Source, Template};
 
 pub use input::{Edge, Input, Value};
 pub use step::{Step, Wire};
+pub use undo::Undo;
 pub use workflow::{FlowErrors, PlanMaker, Workflow, WorkflowFn, build_plan, erase_workflow};
 
 /// The plan that a workflow function is putting together.

@@ -8,10 +8,8 @@ use super::fault::Faults;
 use super::order::Order;
 use super::read::Unread;
 use super::words::{self, NAME_CHARS_MAX};
-use super::{
-    Backoff, Limits, OnFailure, OnLost, Plan, PolicyFields, Retry, TaskSpec, child, condition,
-    for_each,
-};
+use super::{Backoff, Limits, OnFailure, OnLost, Plan, PolicyFields, Retry, TaskSpec};
+use super::{child, compensate, condition, for_each};
 use crate::duration::DURATION_MAX;
 use crate::near::hint;
 use crate::{Payload, json};
@@ -34,6 +32,7 @@ pub(super) fn plan(plan: &Plan, unread: &Unread, limits: &Limits, faults: &mut F
     if let Some(deadline) = plan.deadline {
         positive(deadline, "/deadline".into(), "a deadline", faults);
     }
+    compensate::check_ends(&plan.compensate_on, faults);
     let key = plan.exclusive.as_ref();
     if let Some(detail) = key.and_then(|key| words::fault("an exclusive key", key)) {
         faults.add("/exclusive", detail);
@@ -104,6 +103,10 @@ pub(super) fn of_finally(task: &TaskSpec, place: &str, faults: &mut Faults) {
     if task.policy.on_lost == OnLost::Pause {
         faults.add(format!("{place}/on_lost"), detail);
     }
+    if task.compensate.is_some() {
+        let detail = "a task of `finally` runs when everything is undone, and stays as it is";
+        faults.add(format!("{place}/compensate"), detail);
+    }
 }
 
 /// What a task must be whatever is around it.
@@ -113,6 +116,9 @@ pub(super) fn alone(
     limits: &Limits,
     faults: &mut Faults,
 ) {
+    if task.id.derived_from().is_some() {
+        faults.add(place() + "/id", format!("`{}` is an id that the engine alone gives", task.id));
+    }
     payload(&task.input, || place() + "/input", "the input", limits, faults);
     child::alone(task, &place, limits, faults);
     if let Some(condition) = &task.when {
@@ -124,6 +130,9 @@ pub(super) fn alone(
     }
     if !task.policy.is_default() {
         policy(&task.policy, &place(), faults);
+    }
+    if let Some(compensation) = &task.compensate {
+        compensate::check_alone(compensation, &place(), limits, faults);
     }
 }
 
@@ -170,7 +179,7 @@ pub(super) fn too_large(what: &str, bytes: usize, name: &str, limit: usize) -> O
     (bytes > limit).then(|| format!("{what} has {bytes} bytes; the limit `{name}` is {limit}"))
 }
 
-fn payload(
+pub(super) fn payload(
     payload: &Payload,
     pointer: impl FnOnce() -> String,
     what: &str,
@@ -183,7 +192,7 @@ fn payload(
     }
 }
 
-fn policy(policy: &PolicyFields, pointer: &str, faults: &mut Faults) {
+pub(super) fn policy(policy: &PolicyFields, pointer: &str, faults: &mut Faults) {
     if let Some(timeout) = policy.timeout {
         positive(timeout, format!("{pointer}/timeout"), "a timeout", faults);
     }

@@ -1,6 +1,7 @@
 //! That every reference of a plan will find what it names.
 
 use super::check::{All, Ids};
+use super::compensate;
 use super::fault::Faults;
 use super::for_each::{Template, misplaced};
 use super::order::Order;
@@ -8,6 +9,9 @@ use super::read::Unread;
 use super::{Condition, Found, Plan, Reference, TaskEnd, TaskSpec, references};
 use crate::Payload;
 use crate::json::Tree;
+
+/// A value whose parts references name.
+pub(super) type Values<'a> = Tree<'a>;
 
 /// A reference to the output of a task that the reading task does not need directly.
 struct Distant {
@@ -43,6 +47,7 @@ pub(super) fn data(
                 }
             }
         }
+        compensate::data(all, task, ids, input.as_ref(), faults);
         let Some(condition) = &spec.when else { continue };
         let pointer = all.place(task) + "/when";
         let at_end = all.is_of_finally(task);
@@ -129,7 +134,11 @@ fn look_alone(condition: &Condition, pointer: &str, at_end: bool, faults: &mut F
     }
 }
 
-fn found(template: &Payload, place: impl FnOnce() -> String, faults: &mut Faults) -> Vec<Found> {
+pub(super) fn found(
+    template: &Payload,
+    place: impl FnOnce() -> String,
+    faults: &mut Faults,
+) -> Vec<Found> {
     match references(template) {
         // Most templates have none, and need no place.
         Ok(found) if found.is_empty() => found,
@@ -151,7 +160,7 @@ fn found(template: &Payload, place: impl FnOnce() -> String, faults: &mut Faults
 }
 
 /// The position of the task whose output is taken, where there is one.
-fn check(
+pub(super) fn check(
     reference: &Reference,
     pointer: &str,
     input: Option<&Tree<'_>>,
@@ -174,7 +183,7 @@ fn check(
     }
 }
 
-fn check_input(
+pub(super) fn check_input(
     reference: &Reference,
     pointer: &str,
     input: Option<&Tree<'_>>,
@@ -199,6 +208,10 @@ pub(super) fn alone(spec: &TaskSpec, input: &Payload, at_end: bool, faults: &mut
                 wants_default(&reference, &pointer, faults);
             }
         }
+    }
+    if spec.compensate.is_some() {
+        let input = tree.get_or_insert_with(|| Tree::new(input.as_str()));
+        compensate::data_alone(spec, input, faults);
     }
     if let Some(condition) = &spec.when {
         look_alone(condition, "/when", at_end, faults);

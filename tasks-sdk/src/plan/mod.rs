@@ -5,6 +5,7 @@
 
 mod check;
 mod child;
+mod compensate;
 mod condition;
 mod dataflow;
 pub(crate) mod fault;
@@ -30,6 +31,7 @@ use fault::Faults;
 use read::Unread;
 
 pub use child::ChildPlan;
+pub use compensate::Compensation;
 pub use condition::{Condition, Decision, JobEnd, TaskEnd, Test};
 pub use fault::{PlanError, PlanErrors};
 pub use for_each::{ForEach, too_many};
@@ -64,6 +66,9 @@ pub struct Plan {
     pub tasks: Vec<TaskSpec>,
     /// Whether the first failure that fails the job stops what runs and starts nothing more.
     pub fail_fast: bool,
+    /// The ends before which what the tasks have done is undone, where they say how: failed,
+    /// cancelled or both. The last that has completed goes first.
+    pub compensate_on: Box<[JobEnd]>,
     /// Steps that run at the end of each run, however it ends: when its end is decided and nothing
     /// else of it is alive. What becomes of them changes nothing of that end, nor for
     /// those behind them. They need one another, and nothing of `tasks`.
@@ -101,6 +106,8 @@ pub struct TaskSpec {
     pub when: Option<Box<Condition>>,
     /// The list for each element of which it is done, where it is done more than once.
     pub for_each: Option<Box<ForEach>>,
+    /// How what it has done is undone; it stays as it is when this is left out.
+    pub compensate: Option<Box<Compensation>>,
     /// Timeouts, retries, and what a failure or a loss means.
     pub policy: Policy,
 }
@@ -118,6 +125,7 @@ impl Plan {
             output: None,
             tasks: Vec::new(),
             fail_fast: false,
+            compensate_on: Compensation::ENDS.into(),
             finally: Vec::new(),
         }
     }
@@ -196,6 +204,7 @@ impl TaskSpec {
             needs: None,
             when: None,
             for_each: None,
+            compensate: None,
             policy: Policy::default(),
         }
     }

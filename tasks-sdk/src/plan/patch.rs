@@ -31,6 +31,7 @@ pub struct TaskPatch {
     /// By name, the JSON of each.
     fields: BTreeMap<Box<str>, Box<str>>,
     kind: Option<KindName>,
+    undo: Option<KindName>,
 }
 
 impl TaskPatch {
@@ -63,12 +64,23 @@ impl TaskPatch {
         }
         check::alone(&spec, String::new, limits, &mut faults);
         faults.finish()?;
-        Ok(Self { fields: members, kind })
+        let undo = spec.compensate.map(|compensation| compensation.kind);
+        Ok(Self { fields: members, kind, undo })
     }
 
     /// The kind that the task gets, where that is among the fields.
     pub fn kind(&self) -> Option<&KindName> {
         self.kind.as_ref()
+    }
+
+    /// Whether it names a kind: of the task, or of what undoes it.
+    pub fn says_kind(&self) -> bool {
+        self.kind.is_some() || self.undo.is_some()
+    }
+
+    /// The kind of what undoes the task from then on, where that is among the fields.
+    pub fn undo_kind(&self) -> Option<&KindName> {
+        self.undo.as_ref()
     }
 
     /// Whether a field is replaced.
@@ -98,10 +110,14 @@ impl TaskPatch {
             // It goes with the list that it is for.
             fields.entry("concurrency".into()).or_insert_with(|| "null".into());
         }
-        let whole = merged(&write::task(task), &fields);
+        // What it has from the engine, such as an id that no plan can name, is not read again.
+        let mut plain = TaskSpec { id: read::stand_in_id(), ..task.clone() };
+        let needs = if self.has("needs") { None } else { Some(plain.needs.take()) };
+        let whole = merged(&write::task(&plain), &fields);
         let spec = read::task(&whole, "", &mut faults).spec;
         faults.finish()?;
-        Ok(spec)
+        let needs = needs.unwrap_or(spec.needs);
+        Ok(TaskSpec { id: task.id.clone(), needs, ..spec })
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::fault::Faults;
 use super::fields::{self, Fields, Known};
 use super::read_policy::policy;
-use super::{Limits, Plan, Policy, Start, TaskSpec, check, condition, for_each};
+use super::{Limits, Plan, Policy, Start, TaskSpec, check, compensate, condition, for_each};
 use crate::json;
 use crate::{BadName, KindName, Payload, TaskId};
 
@@ -23,9 +23,10 @@ const PLAN: Known = Known {
         "output",
         "tasks",
         "fail_fast",
+        "compensate_on",
         "finally",
     ],
-    unsupported: &["queue", "priority", "compensate_on"],
+    unsupported: &["queue", "priority"],
 };
 
 pub(super) const TASK: Known = Known {
@@ -45,8 +46,9 @@ pub(super) const TASK: Known = Known {
         "retry",
         "on_failure",
         "on_lost",
+        "compensate",
     ],
-    unsupported: &["compensate", "weight", "isolation"],
+    unsupported: &["weight", "isolation"],
 };
 
 /// What could not be read. Its places hold stand-ins, about which nothing more is said.
@@ -86,6 +88,7 @@ pub(super) fn plan(text: &str, limits: &Limits, faults: &mut Faults) -> Option<(
     plan.exclusive = fields.string("exclusive", faults).map(Into::into);
     plan.deadline = fields.positive("deadline", "a deadline", faults);
     plan.fail_fast = fields.flag("fail_fast", faults).unwrap_or_default();
+    plan.compensate_on = compensate::read_ends(&fields, faults);
     plan.tasks = tasks(&fields, limits, &mut unread, faults)?;
     plan.finally = finally(&fields, plan.tasks.len(), limits, &mut unread, faults)?;
     Some((plan, unread))
@@ -182,7 +185,7 @@ fn labels(fields: &Fields<'_>, faults: &mut Faults) -> BTreeMap<Box<str>, Box<st
     labels
 }
 
-fn payload(fields: &Fields<'_>, name: &str, faults: &mut Faults) -> Option<Payload> {
+pub(super) fn payload(fields: &Fields<'_>, name: &str, faults: &mut Faults) -> Option<Payload> {
     match Payload::parse(fields.raw(name)?) {
         Ok(payload) => Some(payload),
         Err(error) => {
@@ -219,13 +222,14 @@ pub(super) fn task(text: &str, pointer: &str, faults: &mut Faults) -> Lone {
         needs,
         when,
         for_each: for_each::read(&fields, faults),
+        compensate: compensate::read(&fields, faults),
         policy: Policy::new(policy(&fields, faults)),
         ..named
     };
     Lone { spec, id_is_unread, needs_are_unread }
 }
 
-fn name<T>(
+pub(super) fn name<T>(
     fields: &Fields<'_>,
     field: &str,
     parse: impl Fn(&str) -> Result<T, BadName>,
@@ -260,7 +264,7 @@ fn needs(fields: &Fields<'_>, text: &str, faults: &mut Faults) -> Option<Box<[Ta
     needs.map(Into::into)
 }
 
-fn stand_in_id() -> TaskId {
+pub(super) fn stand_in_id() -> TaskId {
     TaskId::new("_").expect("an underscore is an id")
 }
 

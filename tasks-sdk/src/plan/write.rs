@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::read_policy::{ON_FAILURE, ON_LOST};
-use super::{Backoff, Plan, PolicyFields, Retry, Start, TaskSpec, condition, for_each};
+use super::{Backoff, Plan, PolicyFields, Retry, Start, TaskSpec, compensate, condition, for_each};
 use crate::Payload;
 use crate::duration::format_duration;
 
@@ -70,6 +70,7 @@ pub(super) fn plan(plan: &Plan) -> Payload {
     if let Some(output) = &plan.output {
         object.raw("output", output.as_str());
     }
+    compensate::write_ends(&plan.compensate_on, &mut object);
     object.raw("tasks", &list(plan.tasks.iter().map(task)));
     if !plan.finally.is_empty() {
         object.raw("finally", &list(plan.finally.iter().map(task)));
@@ -97,7 +98,9 @@ pub(super) fn at_most(plan: &Plan) -> usize {
         // Few tasks have one, so that it may well be written to know its length.
         let when = task.when.as_ref().map_or(0, |when| condition::write(when).len());
         let list = task.for_each.as_ref().map_or(0, |each| each.items.as_str().len());
-        OF_TASK + names + title + task.input.as_str().len() + needs + when + list + policy
+        let undo = task.compensate.as_ref().map_or(0, |undo| compensate::write(undo).len());
+        let more = needs + when + list + policy + undo;
+        OF_TASK + names + title + task.input.as_str().len() + more
     };
     let labels = plan.labels.iter().map(|(key, value)| text(key) + text(value)).sum::<usize>();
     let payloads = [Some(&plan.input), plan.output.as_ref()].into_iter().flatten();
@@ -126,10 +129,13 @@ pub(super) fn task(task: &TaskSpec) -> String {
         for_each::write(each, &mut object);
     }
     policy(&task.policy, &mut object);
+    if let Some(compensation) = &task.compensate {
+        object.raw("compensate", &compensate::write(compensation));
+    }
     object.finish()
 }
 
-fn policy(policy: &PolicyFields, object: &mut Object) {
+pub(super) fn policy(policy: &PolicyFields, object: &mut Object) {
     let unsaid = PolicyFields::default();
     if let Some(timeout) = policy.timeout {
         object.field("timeout", &format_duration(timeout));
@@ -183,7 +189,9 @@ fn backoff(backoff: &Backoff) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{Condition, Limits, OnFailure, OnLost, Policy, TaskEnd};
+    use super::super::{
+        Compensation, Condition, JobEnd, Limits, OnFailure, OnLost, Policy, TaskEnd,
+    };
     use super::*;
     use crate::duration::DURATION_MAX;
     use crate::{KindName, TaskId};
@@ -224,9 +232,14 @@ mod tests {
             task.policy = policy.clone();
             let ends = [TaskEnd::Interrupted; 6].into();
             task.when = Some(Box::new(Condition::Task { task: id(n), ends }));
+            let mut undo = Compensation::new(KindName::new("kind").unwrap());
+            (undo.title, undo.input) = (task.title.clone(), task.input.clone());
+            undo.policy = policy.clone();
+            task.compensate = Some(Box::new(undo));
             plan.tasks.push(task);
         }
         plan.fail_fast = true;
+        plan.compensate_on = [JobEnd::Failed, JobEnd::Cancelled].into();
         plan.finally = plan.tasks.clone();
         plan
     }

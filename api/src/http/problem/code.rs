@@ -126,6 +126,10 @@ impl Code {
             "The work and what is done at the end, in `finally`, need nothing of each other, and \
              their tasks stay apart."
         }),
+        refusal("compensated", "What it did is undone", {
+            "What the job did is undone, or is being undone, and its work does not run again: fork \
+             it."
+        }),
         refusal("output_is_missing", "An output is missing", {
             "A task of a fork would take an output that there is not; `dependants` says where."
         }),

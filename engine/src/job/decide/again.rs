@@ -2,7 +2,7 @@
 
 use annals_tasks_sdk::{TaskId, Timestamp};
 
-use super::edit::{find, rejection, settled};
+use super::edit::{find, may_touch, rejection, settled};
 use super::{lifecycle, refuse};
 use crate::job::event::Event;
 use crate::job::rejection::Rejection;
@@ -16,6 +16,7 @@ pub(super) fn retry(job: &Job, task: &TaskId, now: Timestamp) -> Result<Vec<Even
         return Err(refuse(job, "retry a task of", ""));
     }
     let (number, task) = find(job, task)?;
+    may_touch(job, task.part)?;
     if task.settled || task.is_passed_over() {
         return Err(settled(job, task));
     }

@@ -3,7 +3,7 @@
 use annals_tasks_sdk::TaskId;
 use annals_tasks_sdk::plan::{Limits, OnFailure, PlanError, PlanErrors, TaskPatch, TaskSpec};
 
-use super::edit::{find, find_planned, may_edit, place, rejection, settled};
+use super::edit::{find, find_planned, may_edit, may_touch, place, rejection, settled};
 use super::report::pause;
 use crate::job::command::Place;
 use crate::job::draft::{Draft, Misfit};
@@ -11,6 +11,9 @@ use crate::job::event::{Event, Part, TaskNumber};
 use crate::job::rejection::Rejection;
 use crate::job::state::{Job, Task, count, index, number};
 use crate::job::status::TaskStatus;
+
+/// Fields of other tasks: what undoes one always runs, in its turn.
+const NOT_OF_UNDO: [&str; 4] = ["needs", "when", "on_failure", "compensate"];
 
 pub(super) fn insert(
     job: &Job,
@@ -25,6 +28,10 @@ pub(super) fn insert(
         return if again { Ok(Vec::new()) } else { Err(exists(job, known)) };
     }
     let part = job.part_at(place);
+    may_touch(job, part)?;
+    if part == Part::Undo {
+        return Err(stays_apart(job, &format!("task {} cannot be inserted there", spec.id)));
+    }
     let after = behind(job, place, None)?;
     let needed_by = needed_by.iter().map(|id| {
         let (number, task) = find_planned(job, id, "have others need")?;
@@ -43,14 +50,11 @@ pub(super) fn insert(
 pub(super) fn shift(job: &Job, task: &TaskId, place: &Place) -> Result<Vec<Event>, Rejection> {
     may_edit(job, "move a task of")?;
     let (chosen, task) = find_planned(job, task, "move")?;
+    may_touch(job, task.part)?;
     may_change(job, task, "move")?;
-    if job.part_at(place) != task.part && !matches!(place, Place::First | Place::Last) {
-        let message = format!(
-            "task {} cannot be moved there: what is done at the end, in `finally`, stays apart \
-             from the work",
-            task.spec.id
-        );
-        return Err(rejection(job, "other_part", message));
+    let beside = !matches!(place, Place::First | Place::Last);
+    if task.part == Part::Undo || (beside && job.part_at(place) != task.part) {
+        return Err(stays_apart(job, &format!("task {} cannot be moved there", task.spec.id)));
     }
     let after = behind(job, place, Some(chosen))?;
     if after == Some(chosen) {
@@ -73,7 +77,15 @@ pub(super) fn edit(
 ) -> Result<Vec<Event>, Rejection> {
     may_edit(job, "edit a task of")?;
     let (chosen, task) = find_planned(job, task, "edit")?;
+    may_touch(job, task.part)?;
     may_change(job, task, "edit")?;
+    if task.part == Part::Undo
+        && let Some(field) = NOT_OF_UNDO.into_iter().find(|field| patch.has(field))
+    {
+        let detail = format!("what undoes a task has no `{field}`");
+        let error = PlanError { pointer: format!("/{field}"), detail };
+        return Err(invalid(job, PlanErrors(vec![error])));
+    }
     let spec = patch.apply(&task.spec).map_err(|errors| invalid(job, errors))?;
     if task.fan().is_some() && !task.keeps_list(&spec) {
         return Err(is_expanded(job, task));
@@ -90,6 +102,14 @@ pub(super) fn edit(
     let mut events = vec![Event::TaskEdited { task: chosen, spec: Box::new(spec), reset }];
     events.extend(pause(job).filter(|_| pauses));
     Ok(events)
+}
+
+fn stays_apart(job: &Job, what: &str) -> Rejection {
+    let message = format!(
+        "{what}: the work stays apart from what is done at the end, in `finally`, and tasks are \
+         undone in the reverse of the order in which they completed"
+    );
+    rejection(job, "other_part", message)
 }
 
 /// Whether the plan would hold together. The task is the one that is new, edited or moved.

@@ -19,6 +19,9 @@ pub(super) fn conclude(job: &Job, now: Timestamp, instances: usize) -> Option<Ev
     {
         return Some(next);
     }
+    if job.is_to_go_on_undoing() {
+        return Some(then_finally(job, job.goes_on_undoing()));
+    }
     // A condition that is neither true nor false fails its task, which may pause the job.
     if job.ending.is_none() && job.dispatches() && job.waits_for_operator() {
         return Some(Event::PauseRequested { mode: PauseMode::Drain });
@@ -33,12 +36,25 @@ pub(super) fn conclude(job: &Job, now: Timestamp, instances: usize) -> Option<Ev
     }
     let end = match job.ending {
         Some(_) if job.dispatches() && job.can_go_on() => return None,
+        Some(_) if job.turn == Part::Undo => return Some(then_finally(job, job.end_of_undone())),
         Some(JobEnd::Completed) => return Some(Event::JobCompleted),
         Some(JobEnd::Failed) => return Some(failed(job)),
         Some(JobEnd::Cancelled) => return Some(Event::JobCancelled),
         None => end_of_work(job, now)?,
     };
-    Some(if job.ends_in_order(&end) { begin_to_end(end) } else { end })
+    let next = match job.compensates_before(&end) {
+        Some(compensating) => compensating,
+        None if job.ends_in_order(&end) => begin_to_end(end),
+        None => end,
+    };
+    // What comes before the end waits while the job is held.
+    let waits = matches!(next, Event::JobCompensating { .. } | Event::JobEnding { .. });
+    Some(if waits && job.intent == Some(Intent::Pause) { paused(job, now) } else { next })
+}
+
+/// The end of what is undone, behind the tasks of `finally`.
+fn then_finally(job: &Job, end: Event) -> Event {
+    if job.has_finally_before_it() { begin_to_end(end) } else { end }
 }
 
 /// The end is decided, and tasks of `finally` come before it.
@@ -58,9 +74,6 @@ fn end_of_work(job: &Job, now: Timestamp) -> Option<Event> {
         (JobStatus::Running | JobStatus::Paused, Some(Intent::Cancel)) => Some(Event::JobCancelled),
         (JobStatus::Running, Some(Intent::Fail)) => Some(failed(job)),
         (JobStatus::Pending, Some(Intent::Pause)) => Some(Event::JobPaused),
-        (JobStatus::Running, Some(Intent::Pause)) if job.has_finally_before_it() => {
-            Some(paused(job, now))
-        }
         (JobStatus::Running, intent) if job.unsettled == 0 => {
             debug_assert_ne!(intent, Some(Intent::Cancel));
             Some(completed(job))

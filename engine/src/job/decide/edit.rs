@@ -6,7 +6,7 @@ use annals_tasks_sdk::{Payload, TaskId};
 
 use super::{allowed, refuse};
 use crate::job::draft::Draft;
-use crate::job::event::{Event, SkippedBy, TaskNumber};
+use crate::job::event::{Event, Part, SkippedBy, TaskNumber};
 use crate::job::references::Dependant;
 use crate::job::rejection::Rejection;
 use crate::job::state::{Job, Task, number};
@@ -26,8 +26,9 @@ pub(super) fn skip(
         Some(id) => find(job, id)?,
         None => the_one_in_question(job)?,
     };
+    may_touch(job, task.part)?;
     // Of a job that is ending, what is done at the end may be passed over.
-    if task.part != job.turn {
+    if job.ending.is_some() && task.part != job.turn {
         may_edit(job, verb)?;
     }
     match task.status {
@@ -67,6 +68,7 @@ fn skip_one(number: TaskNumber, task: &Task, output: Option<Payload>) -> Event {
 pub(super) fn remove(job: &Job, task: &TaskId, cascade: bool) -> Result<Vec<Event>, Rejection> {
     may_edit(job, "remove a task of")?;
     let (chosen, task) = find_planned(job, task, "remove")?;
+    may_touch(job, task.part)?;
     if task.status == TaskStatus::Removed {
         return Ok(Vec::new());
     }
@@ -102,6 +104,22 @@ fn same(asked: Option<&Payload>, held: Option<&Payload>) -> bool {
 pub(super) fn may_edit(job: &Job, command: &str) -> Result<(), Rejection> {
     let over = job.intent.is_some_and(Intent::ends);
     if over || job.status == JobStatus::Completed { Err(refuse(job, command, "")) } else { Ok(()) }
+}
+
+/// The work of a job is over once that begins to be undone, and all of it when that is done.
+pub(super) fn may_touch(job: &Job, part: Part) -> Result<(), Rejection> {
+    match job.undoing() {
+        Some(undoing) if undoing.is_done() || part == Part::Tasks => Err(compensated(job)),
+        _ => Ok(()),
+    }
+}
+
+/// Nothing of the job runs any more, but for what undoes it.
+pub(super) fn compensated(job: &Job) -> Rejection {
+    let is_done = job.is_undone();
+    let what = if is_done { "is undone" } else { "is being undone" };
+    let message = format!("what the job did {what}, and its work does not run again: fork it");
+    rejection(job, "compensated", message)
 }
 
 pub(in crate::job) fn find<'a>(
@@ -145,7 +163,7 @@ fn the_one_in_question(job: &Job) -> Result<(TaskNumber, &Task), Rejection> {
                 | TaskStatus::Interrupted
                 | TaskStatus::Failed
         );
-        status && !task.settled && task.part == job.turn
+        status && !task.settled && task.part == job.part_in_question()
     });
     let candidates: Vec<_> = current.collect();
     match candidates[..] {

@@ -1,6 +1,6 @@
 //! Execute, pause, resume, cancel and purge.
 
-use super::edit::rejection;
+use super::edit::{compensated, rejection};
 use super::refuse;
 use crate::job::event::{CancelMode, Event, PauseMode};
 use crate::job::rejection::Rejection;
@@ -21,6 +21,9 @@ pub(super) fn execute(job: &Job, paused: bool) -> Result<Vec<Event>, Rejection> 
         }
         (JobStatus::Pending, None) => Ok(vec![Event::JobStarted]),
         (JobStatus::Running | JobStatus::Completed, None) => Ok(Vec::new()),
+        (JobStatus::Failed | JobStatus::Cancelled, None) if job.is_undone() => {
+            Err(compensated(job))
+        }
         (JobStatus::Failed | JobStatus::Cancelled, None) => {
             Ok(vec![Event::JobReopened { held: paused }])
         }

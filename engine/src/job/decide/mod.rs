@@ -200,6 +200,9 @@ fn allowed(job: &Job) -> Vec<&'static str> {
             (&["pause", "resume", "cancel"], &EDITS)
         }
         (JobStatus::Completed, None) => (&["execute", "purge"], &[]),
+        (JobStatus::Failed | JobStatus::Cancelled, None) if job.is_undone() => {
+            (&["cancel", "purge"], &[])
+        }
         (JobStatus::Failed | JobStatus::Cancelled, None) => {
             (&["execute", "cancel", "purge"], &EDITS)
         }

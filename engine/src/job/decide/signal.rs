@@ -24,7 +24,7 @@ pub(super) fn signal(
     if !job.takes_signals() {
         let advice = match (job.status, job.intent) {
             (JobStatus::Cancelled, None) => ": execute it first",
-            (_, Some(_)) => ": no task of `finally` is left that could wait for one",
+            (_, Some(_)) => ": no task that comes before its end is left that could wait for one",
             _ => ": nothing of it waits any more",
         };
         return Err(refuse(job, "signal", advice));
@@ -52,7 +52,7 @@ impl Job {
     pub(in crate::job) fn takes_signals(&self) -> bool {
         match (self.status, self.intent) {
             (_, Some(Intent::Cancel | Intent::Fail | Intent::Complete)) => {
-                self.has_finally_before_it()
+                self.has_finally_before_it() || (self.is_being_undone() && !self.cut_short)
             }
             (JobStatus::Completed | JobStatus::Cancelled, None) => false,
             (

@@ -15,7 +15,9 @@ use crate::job::{Event, IdempotencyKey, Origin, Recorded};
 use crate::log::{Head, Position, decode_row, encode_row, payload, types};
 
 /// What fields show that older versions do not have, and the first version that has them.
-const LATER: [(u16, &str); 8] = [
+const LATER: [(u16, &str); 10] = [
+    (4, ", compensate_on: [Cancelled]"),
+    (4, "compensate: None, "),
     (2, "deadline: None, "),
     (2, "heartbeat_timeout: None, "),
     (3, "when: None, "),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_tasks_sdk::plan::{
-    Backoff, Condition, ForEach, JobEnd, OnFailure, OnLost, Plan, Policy, PolicyFields, Reference,
-    Retry, Start, TaskEnd, TaskSpec, Test,
+    Backoff, Compensation, Condition, ForEach, JobEnd, OnFailure, OnLost, Plan, Policy,
+    PolicyFields, Reference, Retry, Start, TaskEnd, TaskSpec, Test,
 };
 use annals_tasks_sdk::{Exit, JobId, KindName, Payload, SignalName, TaskId, Timestamp};
 
@@ -120,7 +120,8 @@ fn job_events() -> Vec<Event> {
             None,
         ),
         submitted(conditional(small.clone()), None, None),
-        submitted(for_each(small), None, None),
+        submitted(for_each(small.clone()), None, None),
+        submitted(compensated(small), None, None),
         Event::JobStarted,
         Event::PauseRequested { mode: PauseMode::Drain },
         Event::PauseRequested { mode: PauseMode::Interrupt },
@@ -144,6 +145,12 @@ fn job_events() -> Vec<Event> {
         Event::JobEnding { end: JobEnd::Completed, error: None },
         Event::JobEnding { end: JobEnd::Failed, error: Some(failure()) },
         Event::JobEnding { end: JobEnd::Cancelled, error: None },
+        Event::JobCompensating {
+            end: JobEnd::Failed,
+            error: Some(failure()),
+            tasks: [TaskNumber(70_000), TASK].into(),
+        },
+        Event::JobCompensating { end: JobEnd::Cancelled, error: None, tasks: [TASK].into() },
     ]
 }
 
@@ -262,6 +269,21 @@ fn conditional(plan: Plan) -> Plan {
     plan.tasks.push(task((first, 'b')));
     plan.tasks.extend(tasks.into_iter().zip('c'..).map(task));
     plan.finally = vec![task((last, 'z'))];
+    plan
+}
+
+/// A plan of which what was done is undone.
+fn compensated(plan: Plan) -> Plan {
+    let mut plan = Plan { compensate_on: [JobEnd::Failed, JobEnd::Cancelled].into(), ..plan };
+    let first = full_plan().tasks.remove(0);
+    let mut task = TaskSpec::new(TaskId::new("b").unwrap(), KindName::new("noop").unwrap());
+    task.compensate = Some(Box::new(Compensation {
+        title: Some("Remove packages".into()),
+        kind: first.kind,
+        input: payload(r#"{"script":{"$output":"b"}}"#),
+        policy: first.policy,
+    }));
+    plan.tasks.push(task);
     plan
 }
 

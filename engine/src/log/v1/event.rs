@@ -164,6 +164,7 @@ pub(in crate::log) fn put(event: &Event, out: &mut Vec<u8>) -> Result<(), CodecE
         | Event::TaskWaiting { .. }
         | Event::SignalReceived { .. }
         | Event::SignalDelivered { .. }
+        | Event::JobCompensating { .. }
         | Event::TaskSkipped { .. } => Err(CodecError::Encode("it has a later version".into())),
         Event::CheckpointSaved { task, attempt, value } => {
             let (task, attempt, value) = (task.0, *attempt, (*value).into());

@@ -7,7 +7,7 @@ mod plan;
 mod run;
 
 pub(super) use edit::{get_edit, put_edit};
-pub(super) use plan::{Submitted, TaskSpec, get_submitted};
+pub(super) use plan::{Policy, Submitted, TaskSpec, get_submitted};
 pub(super) use run::{get_run, put_run};
 
 /// The version that every event of this module is written with.

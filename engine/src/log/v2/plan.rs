@@ -59,7 +59,7 @@ pub(in crate::log) struct TaskSpec<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Policy<'a> {
+pub(in crate::log) struct Policy<'a> {
     timeout: Option<Span>,
     heartbeat_timeout: Option<Span>,
     cancel_grace: Option<Span>,
@@ -157,8 +157,8 @@ impl TryFrom<TaskSpec<'_>> for plan::TaskSpec {
     type Error = CodecError;
 
     fn try_from(task: TaskSpec<'_>) -> Result<Self, CodecError> {
-        let ids = |needs: Vec<&str>| needs.into_iter().map(TaskId::new).collect();
-        let id = TaskId::new(task.id).map_err(|error| bad(&error))?;
+        let ids = |needs: Vec<&str>| needs.into_iter().map(TaskId::known).collect();
+        let id = TaskId::known(task.id).map_err(|error| bad(&error))?;
         let kind = KindName::new(task.kind).map_err(|error| bad(&error))?;
         Ok(Self {
             title: task.title.map(Into::into),

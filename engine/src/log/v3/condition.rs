@@ -41,7 +41,7 @@ pub(super) enum Test<'a> {
 macro_rules! twin {
     ($name:ident { $($variant:ident)+ }) => {
         #[derive(Serialize, Deserialize)]
-        pub(super) enum $name { $($variant,)+ }
+        pub(in crate::log) enum $name { $($variant,)+ }
 
         impl From<plan::$name> for $name {
             fn from(word: plan::$name) -> Self {

@@ -46,11 +46,14 @@ enum SkippedBy {
     Condition,
 }
 
-impl From<job::Part> for Part {
-    fn from(part: job::Part) -> Self {
+impl TryFrom<job::Part> for Part {
+    type Error = CodecError;
+
+    fn try_from(part: job::Part) -> Result<Self, CodecError> {
         match part {
-            job::Part::Tasks => Self::Tasks,
-            job::Part::Finally => Self::Finally,
+            job::Part::Tasks => Ok(Self::Tasks),
+            job::Part::Finally => Ok(Self::Finally),
+            job::Part::Undo => Err(CodecError::Encode("nobody inserts what undoes a task".into())),
         }
     }
 }

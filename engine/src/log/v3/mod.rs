@@ -9,6 +9,7 @@ mod edit;
 mod plan;
 mod run;
 
+pub(super) use condition::JobEnd;
 pub(super) use edit::{Part, get_edit, put_edit};
 pub(super) use plan::{Submitted, TaskSpec, get_submitted};
 pub(super) use run::{get_run, put_run};

@@ -32,7 +32,8 @@ pub(in crate::log) fn put_edit(event: &Event, out: &mut Vec<u8>) -> Result<(), C
         Event::TaskInserted { task, spec, part, after, needed_by } => {
             let (task, spec, after) = (task.0, (&**spec).try_into()?, after.map(|after| after.0));
             let needed_by = needed_by.iter().map(|task| task.0).collect();
-            write(out, &TaskInserted { task, spec, part: (*part).into(), after, needed_by })
+            let part = (*part).try_into()?;
+            write(out, &TaskInserted { task, spec, part, after, needed_by })
         }
         Event::TaskEdited { task, spec, reset } => {
             write(out, &TaskEdited { task: task.0, spec: (&**spec).try_into()?, reset: *reset })

@@ -4,10 +4,11 @@ use annals_tasks_sdk::plan;
 use annals_tasks_sdk::{Payload, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::compensate::Compensation;
 use crate::job::{self, Event};
 use crate::log::codec::{CodecError, read, write};
 use crate::log::v1::Json;
-use crate::log::v3;
+use crate::log::v3::{self, JobEnd};
 
 #[derive(Serialize, Deserialize)]
 struct Submitted<'a> {
@@ -17,6 +18,7 @@ struct Submitted<'a> {
     more: Vec<(u32, More<'a>)>,
     /// When it starts by itself, where that is a time: what was there before says that it does not.
     start_at: Option<i64>,
+    compensate_on: Vec<JobEnd>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -31,6 +33,7 @@ pub(super) struct TaskSpec<'a> {
 struct More<'a> {
     #[serde(borrow)]
     for_each: Option<ForEach<'a>>,
+    compensate: Option<Compensation<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -52,21 +55,23 @@ pub(in crate::log) fn put_submitted(
         plan::Start::At(time) => Some(time.as_millis()),
         _ => None,
     };
-    write(out, &Submitted { before: submitted.try_into()?, more, start_at })
+    let compensate_on = submitted.plan.compensate_on.iter().map(|&end| end.into()).collect();
+    write(out, &Submitted { before: submitted.try_into()?, more, start_at, compensate_on })
 }
 
 /// Reads the payload of `JobSubmitted`; `None` where it has what this build does not do.
 pub(in crate::log) fn get_submitted(bytes: &[u8]) -> Result<Option<Event>, CodecError> {
-    let Submitted { before, more, start_at } = read(bytes)?;
+    let Submitted { before, more, start_at, compensate_on } = read(bytes)?;
     let Some(mut submitted) = before.known()? else { return Ok(None) };
     let plan = &mut submitted.plan;
     if let Some(time) = start_at {
         plan.start = plan::Start::At(Timestamp::from_millis(time));
     }
+    plan.compensate_on = compensate_on.into_iter().map(Into::into).collect();
     for (index, more) in more {
         let mut tasks = plan.tasks.iter_mut().chain(&mut plan.finally);
         let none = || CodecError::Damaged(format!("there is no task {index}"));
-        more.put_into(tasks.nth(index as usize).ok_or_else(none)?);
+        more.put_into(tasks.nth(index as usize).ok_or_else(none)?)?;
     }
     Ok(Some(Event::JobSubmitted(Box::new(submitted))))
 }
@@ -77,17 +82,19 @@ impl<'a> More<'a> {
             .for_each
             .as_deref()
             .map(|each| ForEach { items: each.items.as_str(), concurrency: each.concurrency });
-        Self { for_each }
+        Self { for_each, compensate: task.compensate.as_deref().map(Into::into) }
     }
 
     fn is_any(&self) -> bool {
-        self.for_each.is_some()
+        self.for_each.is_some() || self.compensate.is_some()
     }
 
-    fn put_into(self, task: &mut plan::TaskSpec) {
+    fn put_into(self, task: &mut plan::TaskSpec) -> Result<(), CodecError> {
         task.for_each = self.for_each.map(|ForEach { items, concurrency }| {
             Box::new(plan::ForEach { items: Payload::trusted(items), concurrency })
         });
+        task.compensate = self.compensate.map(TryInto::try_into).transpose()?.map(Box::new);
+        Ok(())
     }
 }
 
@@ -104,7 +111,7 @@ impl TryFrom<TaskSpec<'_>> for plan::TaskSpec {
 
     fn try_from(task: TaskSpec<'_>) -> Result<Self, CodecError> {
         let mut spec: Self = task.before.try_into()?;
-        task.more.put_into(&mut spec);
+        task.more.put_into(&mut spec)?;
         Ok(spec)
     }
 }

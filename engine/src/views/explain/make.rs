@@ -9,7 +9,7 @@ use annals_tasks_sdk::{JobId, TaskId, Timestamp};
 use super::reason::{Ahead, Cause, HeldKey, Line, Other, Reason, RunDeadline};
 use super::remedy::Remedy;
 use super::tasks::Tasks;
-use crate::job::{Failure, Intent, Job, JobStatus, TaskNumber};
+use crate::job::{Failure, Intent, Job, JobStatus, Part, TaskNumber, TaskStatus};
 use crate::runtime::Snapshot;
 
 /// So many tasks are explained at most; the others are [counted](Explanation::more_tasks).
@@ -203,6 +203,7 @@ fn of_job(job: &Job, by: Option<Cause>, now: Timestamp) -> Option<Reason> {
             Some(at) => Reason::StartsAt { until: Ahead::until(at, now) },
             None => Reason::NotExecuted,
         },
+        _ if job.is_being_undone() => undoing(job, by)?,
         (_, Some(Intent::Complete)) => finishing(job, JobEnd::Completed, by),
         _ if job.ending().is_some() => finishing(job, job.ending()?, by),
         (_, Some(Intent::Cancel)) => Reason::Cancelling { by, alive },
@@ -218,6 +219,18 @@ fn of_job(job: &Job, by: Option<Cause>, now: Timestamp) -> Option<Reason> {
 fn finishing(job: &Job, end: JobEnd, by: Option<Cause>) -> Reason {
     let error = job.error().filter(|_| end == JobEnd::Failed);
     Reason::Finishing { end, error: error.map(|(error, _)| error.clone()), by }
+}
+
+fn undoing(job: &Job, by: Option<Cause>) -> Option<Reason> {
+    let (end, error) = (job.ending()?, job.error().map(|(error, _)| error.clone()));
+    let error = error.filter(|_| end == JobEnd::Failed);
+    let undos = job.tasks().filter(|(_, task)| task.part() == Part::Undo);
+    let (done, total) = undos.fold((0, 0), |(done, total), (_, task)| {
+        let is_done = task.status() == TaskStatus::Completed;
+        let passed_over = matches!(task.status(), TaskStatus::Skipped | TaskStatus::Removed);
+        (done + usize::from(is_done), total + usize::from(!passed_over))
+    });
+    Some(Reason::Undoing { end, error, by, done, total })
 }
 
 fn failed(job: &Job) -> Reason {

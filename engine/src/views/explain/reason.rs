@@ -193,6 +193,19 @@ pub enum Reason {
         /// So many attempts are alive.
         alive: usize,
     },
+    /// Its end is decided, and what it has done is undone before it.
+    Undoing {
+        /// How it ends, if all can be undone.
+        end: JobEnd,
+        /// Why, where it fails.
+        error: Option<Failure>,
+        /// By whom, where it is cancelled.
+        by: Option<Cause>,
+        /// How many tasks are undone.
+        done: usize,
+        /// How many are to be.
+        total: usize,
+    },
     /// Its end is decided, and the tasks of `finally` run before it.
     Finishing {
         /// How it ends.
@@ -390,6 +403,7 @@ impl Reason {
             Self::Pausing { .. } => "pausing",
             Self::Cancelling { .. } => "cancelling",
             Self::Failing { .. } => "failing",
+            Self::Undoing { .. } => "undoing",
             Self::Finishing { .. } => "finishing",
             Self::NothingRuns => "nothing_runs",
             Self::EngineNotReady => "engine_not_ready",

@@ -72,7 +72,7 @@ impl Remedy {
     pub(super) fn all_of(reason: &Reason, job: &Job, now: Timestamp) -> Vec<Self> {
         let candidates = match reason {
             Reason::Failed { .. } | Reason::Cancelled { .. } => vec![Self::Execute],
-            Reason::Finishing { .. } => vec![Self::CancelNow],
+            Reason::Undoing { .. } | Reason::Finishing { .. } => vec![Self::CancelNow],
             Reason::NotExecuted | Reason::StartsAt { .. } => vec![Self::Execute, Self::Cancel],
             Reason::WantsKey { .. } => vec![Self::Cancel],
             Reason::Paused { .. } => vec![Self::Resume, Self::Cancel],

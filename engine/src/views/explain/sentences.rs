@@ -134,14 +134,12 @@ impl fmt::Display for Reason {
                 error.iter().try_for_each(|error| write!(f, "{}: ", failure(error)))?;
                 on_the_way(f, "failed", None, *alive)
             }
+            Self::Undoing { end, error, by, done, total } => {
+                about_to(f, *end, by.as_ref(), error.as_ref())?;
+                write!(f, ": what it has done is undone before ({done} of {total})")
+            }
             Self::Finishing { end, error, by } => {
-                let end = match end {
-                    JobEnd::Completed => "complete",
-                    JobEnd::Failed => "fail",
-                    JobEnd::Cancelled => "be cancelled",
-                };
-                write!(f, "the job is about to {end}{}", after(by.as_ref()))?;
-                error.iter().try_for_each(|error| write!(f, " ({})", failure(error)))?;
+                about_to(f, *end, by.as_ref(), error.as_ref())?;
                 f.write_str(": the tasks of `finally` run before")
             }
             Self::NothingRuns => f.write_str(
@@ -178,6 +176,21 @@ impl fmt::Display for Reason {
             _ => self.of_attempt(f),
         }
     }
+}
+
+fn about_to(
+    f: &mut fmt::Formatter<'_>,
+    end: JobEnd,
+    by: Option<&Cause>,
+    error: Option<&Failure>,
+) -> fmt::Result {
+    let end = match end {
+        JobEnd::Completed => "complete",
+        JobEnd::Failed => "fail",
+        JobEnd::Cancelled => "be cancelled",
+    };
+    write!(f, "the job is about to {end}{}", after(by))?;
+    error.map_or(Ok(()), |error| write!(f, " ({})", failure(error)))
 }
 
 fn on_the_way(
