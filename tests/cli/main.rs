@@ -7,6 +7,7 @@ mod approval;
 mod commands;
 mod files;
 mod foreign;
+mod order_saga;
 mod output;
 mod run;
 mod signals;

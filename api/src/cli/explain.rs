@@ -14,6 +14,12 @@ pub(super) fn explain(job: &Job, missing: &[KindName], place: &Place) -> Vec<Str
         [] => format!("`{}` {does}", place.go_on(job.id, job.status)),
         kinds => foreign(kinds),
     };
+    if let Some(command) = again(job, place) {
+        let mut lines: Vec<String> = job.error.iter().map(|_| failure(job)).collect();
+        let undone = "what it did is undone, and none of it runs again";
+        lines.push(format!("{undone}: `{command}` makes a new job that does"));
+        return lines;
+    }
     match job.status {
         JobStatus::Completed => Vec::new(),
         JobStatus::Cancelled => {
@@ -49,6 +55,12 @@ pub(super) fn explain(job: &Job, missing: &[KindName], place: &Place) -> Vec<Str
             lines
         }
     }
+}
+
+/// What to type so that the work of a job is done which is undone: it does not go on itself.
+pub(super) fn again(job: &Job, place: &Place) -> Option<String> {
+    let first = job.tasks.first().filter(|_| job.is_undone())?;
+    Some(place.command(&format!("fork {} --from-task {}", job.id, first.id)))
 }
 
 /// What an operator can do about a task that failed before the job is resumed.

@@ -16,7 +16,11 @@ impl Shared {
             }
             Command::Edit { task, patch, .. } => {
                 let old = job.task(job.find(task.as_str())?)?;
-                // What cannot be said of the task is for the job to refuse.
+                // What cannot be said of the task is for the job to refuse, and of an instance
+                // nothing can.
+                if old.is_instance() {
+                    return None;
+                }
                 (patch.apply(&old.spec).ok()?, old.part(), patch.says_kind(), false)
             }
             _ => return None,

@@ -212,11 +212,12 @@ impl Oracle {
                 assert!(until <= self.time && goes_on);
             }
             "missing_output" | "bad" | "bad_request" | "bad_condition" | "held_by_ancestor"
-            | "too_deep" => {}
+            | "too_deep" | "child_unreadable" => {}
             _ if of_child => {}
             _ => {
                 let used_up = known.failures >= max_attempts;
-                assert!(known.last == Last::FinalFailure || used_up, "budget is left");
+                let is_over = known.last == Last::FinalFailure || used_up;
+                assert!(is_over, "task {at} has budget left: {code}, {known:?}");
             }
         }
         (known.status, known.waits) = (TaskStatus::Failed, None);

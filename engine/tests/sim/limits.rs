@@ -15,6 +15,8 @@ const GRACE: i64 = 30_000;
 const LIVE_MAX: i64 = 12_000;
 const BACKOFF_MAX: i64 = 45_000;
 const SLEEP_MAX: i64 = 20_000;
+/// What children that are not there yet may take, with those that they have in turn.
+const CHILDREN_MAX: i64 = 3_600_000;
 
 /// What a task waits that has less time than its work takes.
 fn retries(task: &Task) -> i64 {
@@ -30,6 +32,11 @@ fn retries(task: &Task) -> i64 {
 fn undoing(job: &Job) -> i64 {
     let undone = job.tasks().filter(|(_, task)| task.spec.compensate.is_some());
     i64::try_from(undone.count()).expect("few") * (LIVE_MAX + BACKOFF_MAX)
+}
+
+/// Whether a job waits for a child, or may come to.
+fn may_have_children(job: &Job) -> bool {
+    job.tasks().any(|(_, task)| !task.is_settled() && task.spec.kind.as_str() == "job")
 }
 
 /// A job in a line.
@@ -58,7 +65,15 @@ impl World {
             let others = jobs().filter(|(_, other)| key(other) == key(job));
             others.map(|(_, other)| self.rest_of(other)).sum::<i64>()
         };
-        let rest = |job: &Job| if key(job).is_some() { shared(job) } else { self.rest_of(job) };
+        // Who has a child waits for it, and for all that it waits for.
+        let all = jobs().map(|(_, job)| self.rest_of(job)).sum::<i64>() + CHILDREN_MAX;
+        let families = jobs().any(|(_, job)| may_have_children(job));
+        let rest = |job: &Job| match key(job) {
+            _ if may_have_children(job) => all,
+            Some(_) if families => all,
+            Some(_) => shared(job),
+            None => self.rest_of(job),
+        };
         let limit = |job: &Job| {
             let work = rest(job) + queue;
             // Whatever it waits for, its deadline ends it.
@@ -77,6 +92,7 @@ impl World {
             + (alive + 1) * LIVE_MAX
             + finally
             + undoing(job)
+            + if may_have_children(job) { CHILDREN_MAX } else { 0 }
     }
 
     fn rest_of_task(&self, task: &Task) -> i64 {

@@ -202,7 +202,15 @@ impl World {
             // One that was submitted or set going later has its time from then on.
             let Some(limit) = limits.get(id) else { continue };
             let late = now - limit;
-            assert!(late <= 0, "{id} goes on {late} ms too long: {}", brief(&known.job));
+            let children =
+                known.job.children().filter_map(|task| known.job.task(task)?.open_child());
+            let children = children.filter_map(|child| self.witness.jobs.get(&child.job));
+            let children: Vec<_> = children.map(|known| brief(&known.job)).collect();
+            assert!(
+                late <= 0,
+                "{id} goes on {late} ms too long: {}; its children: {children:?}",
+                brief(&known.job)
+            );
         }
     }
 

@@ -3,6 +3,7 @@
 use annals_engine::job::JobStatus;
 use annals_tasks_sdk::Timestamp;
 
+use crate::cli::explain::again;
 use crate::cli::place::Place;
 use crate::cli::show::output;
 use crate::cli::text::{brief, duration, job_status, plain, tasks};
@@ -33,7 +34,10 @@ pub(in crate::cli) fn ends(
     if matches!(job.status, JobStatus::Failed | JobStatus::Paused) {
         lines.extend(failure(job, place));
     }
-    lines.extend(go_on.map(|command| format!("  go on:  {command}")));
+    match again(job, place) {
+        Some(command) => lines.push(format!("  undone: {command} makes a new job of it")),
+        None => lines.extend(go_on.map(|command| format!("  go on:  {command}"))),
+    }
     if let Some(text) = output(job) {
         lines.push("output:".into());
         lines.extend(text.lines().map(|line| format!("  {}", plain(line))));

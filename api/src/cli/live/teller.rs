@@ -196,6 +196,7 @@ impl Teller {
             "PauseRequested" if is_interrupt => Some(Change::of_job("stopping")),
             "PauseRequested" => Some(Change::of_job("pausing")),
             "CancelRequested" => Some(Change::of_job("cancelling")),
+            "JobCompensating" => Some(Change::of_job("undoing")),
             "JobEnding" => Some(Change::of_job("ending")),
             "DeadlinePassed" => Some(Change::of_job("past its deadline")),
             "JobResumed" => Some(Change::of_job("resumed")),

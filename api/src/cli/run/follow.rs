@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_engine::job::{Command, Job, PauseMode};
+use annals_engine::job::{Command, Event, Job, PauseMode};
 use annals_engine::runtime::CommandError;
 use annals_engine::views::Reason;
 use annals_engine::{Ask, JobHandle};
@@ -28,7 +28,7 @@ const FRAME: Duration = Duration::from_millis(100);
 /// What is followed, and what of it is shown.
 struct Follower<'a> {
     handle: &'a JobHandle,
-    /// The job as it once was: what its tasks are called.
+    /// The job as it was when it last got tasks: what these are called.
     job: Arc<Job>,
     show: Show<'a>,
 }
@@ -70,6 +70,14 @@ pub(super) async fn follow(
     end(handle, seen, told, run).await
 }
 
+/// Whether a job has tasks from then on that it did not have before.
+fn adds_tasks(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::JobCompensating { .. } | Event::TaskExpanded { .. } | Event::TaskInserted { .. }
+    )
+}
+
 impl Follower<'_> {
     async fn begin(&mut self, job: &view::Job) -> Result<(), CliError> {
         if self.show.seen().seq == 0 {
@@ -105,6 +113,9 @@ impl Follower<'_> {
     async fn catch_up(&mut self) -> Result<(), CliError> {
         loop {
             let page = self.handle.history(self.show.seen().seq, PAGE).await?;
+            if page.iter().any(|logged| adds_tasks(&logged.recorded.event)) {
+                self.job = self.handle.snapshot().await?.job;
+            }
             for logged in &page {
                 self.show.event(&event(&self.job, logged))?;
             }

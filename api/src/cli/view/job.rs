@@ -97,6 +97,8 @@ pub(in crate::cli) struct Task {
     pub(in crate::cli) id: String,
     pub(in crate::cli) number: u32,
     pub(in crate::cli) title: Option<String>,
+    /// `undo` where it undoes another task; left out in the work itself.
+    pub(in crate::cli) part: Option<String>,
     #[serde(deserialize_with = "word")]
     pub(in crate::cli) status: TaskStatus,
     pub(in crate::cli) waiting_for: Option<Waiting>,
@@ -184,6 +186,14 @@ pub(in crate::cli) enum Row {
 }
 
 impl Job {
+    /// Whether it has ended, and all that it did is undone.
+    pub(in crate::cli) fn is_undone(&self) -> bool {
+        let over = [TaskStatus::Completed, TaskStatus::Skipped, TaskStatus::Removed];
+        let mut undos = self.tasks.iter().filter(|task| task.part.as_deref() == Some("undo"));
+        let is_over = |task: &Task| over.contains(&task.status);
+        self.status.is_ended() && undos.next().is_some_and(is_over) && undos.all(is_over)
+    }
+
     /// What people are shown of a snapshot.
     pub(in crate::cli) fn of(snapshot: &Snapshot) -> Result<Self, CliError> {
         super::read::parse(&dto::Job::at(snapshot).to_json())
