@@ -34,6 +34,26 @@ fn lines_of(place: &Place, args: &[&str]) -> Vec<Value> {
     printed.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect()
 }
 
+/// A child names the instance that it is of, and whoever opens the store reads that.
+#[test]
+fn each_element_of_a_list_has_a_child() {
+    let place = Place::new();
+    let child = json!({"name": "child", "input": {"$item": ""},
+        "tasks": [{"id": "b", "kind": "noop"}]});
+    let mut each = parent_of("each", &child);
+    each["for_each"] = json!([1, 2, 3]);
+    place.write("plan.json", json!({"name": "parent", "tasks": [each]}).to_string());
+    place.annals(&["run", "plan.json"]).expect(0);
+    place.annals(&["verify"]).expect(0);
+    let rows = place.json(&["list"])["items"].as_array().unwrap().clone();
+    let of = |row: &Value| row["parent"]["task"].as_str().map(str::to_owned);
+    let tasks: BTreeSet<String> = rows.iter().filter_map(of).collect();
+    assert_eq!(tasks, ["each~0", "each~1", "each~2"].map(str::to_owned).into());
+    for row in rows {
+        place.annals(&["show", row["id"].as_str().unwrap()]).expect(0);
+    }
+}
+
 #[test]
 fn parent_and_child_name_each_other_wherever_they_are_shown() {
     let place = Place::new();

@@ -100,8 +100,13 @@ fn what_cannot_be_undone_is_told_and_finished_later() {
     assert_eq!(task(&job, "charge~undo")["status"], "failed");
     assert_eq!(task(&job, "reserve~undo")["status"], "completed", "one does not stop the others");
     place.write("mended", "");
+    // What undoes a task can be changed, and that is read again by whoever comes later.
+    let edit = r#"{"title": "Give the money back"}"#;
+    place.annals(&["edit", &place.newest_id(), "charge~undo", edit]).expect(0);
+    place.annals(&["verify"]).expect(0);
     place.annals(&["run", "order.json"]).expect(1);
     let job = newest(&place);
+    assert_eq!(task(&job, "charge~undo")["title"], "Give the money back");
     assert_eq!((&job["status"], &job["error"]["task"]), (&json!("failed"), &json!("ship")));
     assert_eq!(task(&job, "charge~undo")["status"], "completed");
     let trail = place.read("trail");

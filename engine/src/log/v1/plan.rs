@@ -165,8 +165,8 @@ impl TryFrom<TaskSpec<'_>> for plan::TaskSpec {
     type Error = CodecError;
 
     fn try_from(task: TaskSpec<'_>) -> Result<Self, CodecError> {
-        let ids = |needs: Vec<&str>| needs.into_iter().map(TaskId::new).collect();
-        let id = TaskId::new(task.id).map_err(|error| bad(&error))?;
+        let ids = |needs: Vec<&str>| needs.into_iter().map(TaskId::known).collect();
+        let id = TaskId::known(task.id).map_err(|error| bad(&error))?;
         let kind = KindName::new(task.kind).map_err(|error| bad(&error))?;
         Ok(Self {
             title: task.title.map(Into::into),

@@ -97,7 +97,7 @@ pub(in crate::log) fn get_child(number: u16, bytes: &[u8]) -> Result<Option<Even
     Ok(Some(match number {
         types::JOB_LINKED => {
             let JobLinked { parent, task, task_id, depth } = read(bytes)?;
-            let task_id = TaskId::new(task_id);
+            let task_id = TaskId::known(task_id);
             let task_id = task_id.map_err(|error| CodecError::Damaged(error.to_string()))?;
             let (job, task) = (JobId::from_u128(parent), TaskNumber(task));
             Event::JobLinked(Box::new(Parent { job, task, task_id, depth }))

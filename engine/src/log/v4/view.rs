@@ -31,7 +31,7 @@ pub(in crate::log) fn get_row(bytes: &[u8]) -> Result<JobRow, CodecError> {
     };
     let mut row = JobRow::from(before);
     if let Some((job, task, task_id, depth)) = parent {
-        let task_id = TaskId::new(task_id);
+        let task_id = TaskId::known(task_id);
         let task_id = task_id.map_err(|error| CodecError::Damaged(error.to_string()))?;
         let (job, task) = (JobId::from_u128(job), TaskNumber(task));
         row.parent = Some(Parent { job, task, task_id, depth });
