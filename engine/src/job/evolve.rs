@@ -101,6 +101,10 @@ impl Job {
                 self.cut_short |= *mode == CancelMode::Now;
                 self.deadline = None;
                 self.held_no_more();
+                // What it waits for to be over, such as a child, is no pause any more.
+                if self.status == JobStatus::Paused {
+                    self.status = JobStatus::Running;
+                }
                 self.tell_all_to_stop(StopReason::Cancel);
             }
             Event::JobCompensating { end, error, tasks } => {

@@ -284,6 +284,7 @@ impl Oracle {
                     self.intent = Some(Intent::Cancel);
                 }
                 (self.cut, self.until, self.rest) = (self.cut || now, None, None);
+                self.status = JobStatus::Running;
                 self.is_held_no_more();
                 self.stop_all();
             }

@@ -35,8 +35,7 @@ fn agrees(job: &Job, explanation: &Explanation, mode: Mode) {
     let _ = reasons().any(moves) || fault("waits for nothing that will come");
     let says = |code: &str| reasons().any(|reason| reason.code() == code);
     let _ = (job.status() == JobStatus::Pending) == says("not_executed") || fault("is not pending");
-    // One that is being cancelled waits for its children.
-    let quiet = job.status() == JobStatus::Paused && job.intent().is_none();
+    let quiet = job.status() == JobStatus::Paused;
     let held = says("paused") || (quiet && says("held_by_parent"));
     let _ = quiet == held || fault("is not paused");
     let _ =
